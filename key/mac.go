@@ -20,10 +20,14 @@ type slot struct {
 	block cipher.Block
 }
 
+// maxMessage is the longest message that is signed; a longer one is a bug.
+const maxMessage = 256
+
 // state is a keyed hash with the buffers that would otherwise escape through
 // the interfaces of hash.Hash and cipher.Block.
 type state struct {
 	h        hash.Hash
+	msg      [maxMessage]byte
 	sum      [sha256.Size]byte
 	in, out  [aes.BlockSize]byte
 	tagBlock cipher.Block
@@ -128,8 +132,13 @@ func (m *MAC) Tag(id byte, n uint64) uint64 {
 }
 
 func (s *state) mac(msg []byte) {
+	if len(msg) > maxMessage {
+		panic("BUG: key: a message is longer than maxMessage")
+	}
 	s.h.Reset()
-	s.h.Write(msg)
+	// Written from our own copy: what passes through an interface escapes, and the
+	// caller's message would have to live on the heap.
+	s.h.Write(s.msg[:copy(s.msg[:], msg)])
 	s.h.Sum(s.sum[:0])
 }
 
