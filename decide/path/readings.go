@@ -1,0 +1,245 @@
+package path
+
+import "bytes"
+
+// server is a kind of server, by what it does to a path.
+type server struct {
+	keep      bool // leaves %2F and %5C encoded
+	twice     bool // decodes what is still encoded after decoding
+	backslash bool // takes a backslash for a slash
+	params    bool // drops ";x=y" from a segment
+	merge     bool // takes several slashes for one
+	resolve   bool // resolves "." and ".."
+
+	// differs: what must occur in a target for it to read another path than nginx.
+	differs trait
+}
+
+// trait is something in a path that servers do not agree on.
+type trait uint8
+
+const (
+	encoded   trait = 1 << iota // %2F or %5C
+	percent                     // %25
+	backslash                   // \ or %5C
+	params                      // ; or %3B
+	merged                      // several slashes in a row
+	dotted                      // a segment "." or ".."
+)
+
+var nginx = server{merge: true, resolve: true}
+
+// servers are those whose readings are looked at besides nginx's own. Each stands
+// for real ones; combinations that none has are left out, because every reading is
+// one more path to hold against every rule.
+var servers = [...]server{
+	// RFC 3986, section 6; nginx itself with merge_slashes off.
+	{keep: true, resolve: true, differs: encoded | merged},
+	// Routers that split what was sent and touch nothing else: chi, Rails, axum.
+	// A rule for "/search/**" would not see "/search/../robots.txt" without it.
+	{keep: true, differs: encoded | merged | dotted},
+	// Programs that take the decoded path as it is: WSGI, CGI, PHP, Express.
+	{differs: merged | dotted},
+	// Servlet containers and what stands before them: Tomcat, Undertow.
+	{backslash: true, params: true, merge: true, resolve: true, differs: backslash | params},
+	// Those that keep empty segments: Jetty.
+	{params: true, resolve: true, differs: params | merged},
+	// Windows: IIS, HTTP.sys.
+	{backslash: true, merge: true, resolve: true, differs: backslash},
+	// A second decoding, by a proxy in between or by the program itself.
+	{twice: true, backslash: true, params: true, merge: true, resolve: true, differs: percent | backslash | params},
+}
+
+// read fills r from a path and a query as they were sent. The path is empty or begins
+// with a slash, and has no control bytes.
+func (r *Readings) read(raw, query string) error {
+	buf, seen, ok := decode(r.buf[:0], raw, false)
+	if !ok {
+		return errPercent
+	}
+	if len(buf) == 0 {
+		buf = append(buf, '/')
+	}
+	buf, more, above := nginx.clean(buf, 0)
+	r.buf = buf
+	if above {
+		return errAbove
+	}
+	r.Path, r.Query = lend(buf), query
+	if seen |= more; seen != 0 {
+		r.readOthers(raw, seen)
+	}
+	return nil
+}
+
+// readOthers fills r.Alt with the readings that differ from r.Path.
+func (r *Readings) readOthers(raw string, seen trait) {
+	n := 0
+	for i := range servers {
+		s := &servers[i]
+		if s.differs&seen == 0 {
+			continue
+		}
+		// The readings lie one behind the other. When the buffer has to grow the
+		// earlier ones stay where they are, in the old one.
+		start := len(r.buf)
+		r.buf, _, _ = decode(r.buf, raw, s.keep)
+		if s.twice {
+			r.buf = r.buf[:start+decodeAgain(r.buf[start:])]
+		}
+		if len(r.buf) == start {
+			r.buf = append(r.buf, '/')
+		}
+		r.buf, _, _ = s.clean(r.buf, start)
+		if got := lend(r.buf[start:]); got != r.Path && !contains(r.alt[:n], got) {
+			r.alt[n] = got
+			n++
+		} else {
+			r.buf = r.buf[:start]
+		}
+	}
+	if n > 0 {
+		r.Alt = r.alt[:n:n]
+	}
+}
+
+func contains(list []string, s string) bool {
+	for i := range list {
+		if list[i] == s {
+			return true
+		}
+	}
+	return false
+}
+
+// decode appends raw to dst with its percent-encoding undone, that of slashes and
+// backslashes only if keep is false. It fails where nginx does: at a broken encoding
+// and at %00.
+func decode(dst []byte, raw string, keep bool) (_ []byte, seen trait, ok bool) {
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c == '%' {
+			if c, ok = unhex(raw, i); !ok || c == 0 {
+				return dst, seen, false
+			}
+			i += 2
+			switch c {
+			case '%':
+				seen |= percent
+			case '/', '\\':
+				seen |= encoded
+				if keep && c == '/' {
+					dst = append(dst, "%2F"...)
+					continue
+				} else if keep {
+					dst = append(dst, "%5C"...)
+					continue
+				}
+			}
+		}
+		switch c {
+		case '\\':
+			seen |= backslash
+		case ';':
+			seen |= params
+		}
+		dst = append(dst, c)
+	}
+	return dst, seen, true
+}
+
+// decodeAgain undoes in place whatever looks like a percent-encoding, and says how
+// much is left.
+func decodeAgain(b []byte) int {
+	w := 0
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		if c == '%' {
+			if d, ok := unhex(b, i); ok {
+				c = d
+				i += 2
+			}
+		}
+		b[w] = c
+		w++
+	}
+	return w
+}
+
+// unhex is the byte that the encoding at s[i:] stands for.
+func unhex[T string | []byte](s T, i int) (byte, bool) {
+	if i+2 >= len(s) {
+		return 0, false
+	}
+	hi, lo := hexValue[s[i+1]], hexValue[s[i+2]]
+	return hi<<4 | lo&0xF, hi|lo < 16
+}
+
+var hexValue = func() (v [256]uint8) {
+	for b := range v {
+		switch c := byte(b); {
+		case '0' <= c && c <= '9':
+			v[b] = c - '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			v[b] = c | 0x20 - 'a' + 10
+		default:
+			v[b] = 0xFF
+		}
+	}
+	return v
+}()
+
+// clean does in place to the path buf[start:], which begins with a slash, what s does
+// after decoding. above: a ".." had nothing to take away (nginx answers 400; here it
+// stays at the root).
+func (s *server) clean(buf []byte, start int) (_ []byte, seen trait, above bool) {
+	p := buf[start:]
+	if s.backslash {
+		for i := range p {
+			if p[i] == '\\' {
+				p[i] = '/'
+			}
+		}
+	}
+	// p[:w] is the result so far, segments with a slash before each; p[i] is the
+	// slash before the next one. w never overtakes i.
+	w := 0
+	for i := 0; i < len(p); {
+		end := i + 1
+		for end < len(p) && p[end] != '/' {
+			end++
+		}
+		seg, last := p[i+1:end], end == len(p)
+		i = end
+		if s.params {
+			if semi := bytes.IndexByte(seg, ';'); semi >= 0 {
+				seg = seg[:semi]
+			}
+		}
+		switch {
+		case s.resolve && string(seg) == ".":
+			seen |= dotted
+			seg = seg[:0]
+		case s.resolve && string(seg) == "..":
+			seen |= dotted
+			seg = seg[:0]
+			if w == 0 {
+				above = true
+			} else {
+				w = bytes.LastIndexByte(p[:w], '/')
+			}
+		case len(seg) == 0 && s.merge && !last:
+			seen |= merged
+		default:
+			p[w] = '/'
+			w += 1 + copy(p[w+1:], seg)
+			continue
+		}
+		// The segment is gone; at the end its slash stays: "/a/.." is "/".
+		if last {
+			p[w] = '/'
+			w++
+		}
+	}
+	return buf[:start+w], seen, above
+}
