@@ -1,0 +1,88 @@
+package decide
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"stile/config"
+	"stile/decide/path"
+	"stile/network"
+)
+
+// hundredRules is a policy whose last rule is the one, and whose table has room for a
+// million keys.
+func hundredRules() string {
+	var b strings.Builder
+	b.WriteString("include = []\n[state]\nkeys = 1000000\n[[meter]]\nname = \"m\"\nwindow = \"1h\"\nstranger = 10000000\npass = 10000000\n")
+	for i := range 99 {
+		switch i % 4 {
+		case 0:
+			fmt.Fprintf(&b, "[[rule]]\nname = \"r%d\"\npath = \"/section%d/**\"\ndo = \"deny\"\n", i, i)
+		case 1:
+			fmt.Fprintf(&b, "[[rule]]\nname = \"r%d\"\npath = \"/**.ext%d\"\ndo = \"allow\"\n", i, i)
+		case 2:
+			fmt.Fprintf(&b, "[[rule]]\nname = \"r%d\"\npath = \"~^/re%d/[0-9a-f]+$\"\ndo = \"deny\"\n", i, i)
+		case 3:
+			fmt.Fprintf(&b, "[[rule]]\nname = \"r%d\"\nnetwork = \"10.%d.0.0/16\"\nmethod = [\"POST\"]\ndo = \"deny\"\n", i, i)
+		}
+	}
+	b.WriteString("[[rule]]\nname = \"last\"\npath = \"/**\"\ndo = \"meter\"\nmeter = [\"m\"]\n")
+	return b.String()
+}
+
+func benchEngine(b testing.TB, toml string) *Engine {
+	cfg, err := config.Parse("bench.toml", []byte(toml))
+	if err != nil {
+		b.Fatal(err)
+	}
+	e, err := New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return e
+}
+
+// BenchmarkDecide is one decision with a hundred rules and a million keys in the table.
+// It starts from the raw target; the pass is verified in server's BenchmarkJudge.
+func BenchmarkDecide(b *testing.B) {
+	e := benchEngine(b, hundredRules())
+	r, _ := NewRequest("GET", "/packages/halogen/1.2.3", "192.0.2.1", map[string]string{"User-Agent": firefox})
+	r.Caller = Caller{Kind: Holder, Level: 2}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1_000_000 { // fill the table
+		r.Caller.Key = rng.Uint64()
+		e.Decide(r, start)
+	}
+	keys := make([]uint64, 1<<16)
+	for i := range keys {
+		keys[i] = rng.Uint64()
+	}
+	var readings path.Readings
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := readings.Parse("/packages/halogen/1.2.3?x=1"); err != nil {
+			b.Fatal(err)
+		}
+		r.Path, r.Query, r.Alt = readings.Path, readings.Query, readings.Alt
+		r.Caller.Key = keys[i&(1<<16-1)]
+		binary.LittleEndian.PutUint64(r.ID[:], r.Caller.Key+uint64(i))
+		if v := e.Decide(r, start+int64(i)); v.Action != Allow {
+			b.Fatal(v)
+		}
+	}
+}
+
+// BenchmarkDecideStranger is the same under the default preset, for strangers.
+func BenchmarkDecideStranger(b *testing.B) {
+	e := benchEngine(b, "")
+	r, _ := NewRequest("GET", "/some/page", "192.0.2.1", map[string]string{"User-Agent": firefox, "Accept": "text/html"})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		r.From = network.Network(0xFF00<<48 | uint64(i)*0x9E3779B1&0xFFFFFFFF)
+		binary.LittleEndian.PutUint64(r.ID[:], uint64(i)*0x9E3779B97F4A7C15)
+		e.Decide(r, start+int64(i))
+	}
+}

@@ -1,0 +1,178 @@
+package decide
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"stile/config"
+	"stile/decide/meter"
+	"stile/network"
+)
+
+// partSlack is how much more than its limit a meter gives to the parts of a page
+// that is being shown already. The next navigation meets the plain limit.
+const partSlack = 3
+
+// waitShare is what a pass earned by waiting (level 1) has of a pass's budget: a
+// half, for waiting costs a scraper less than work.
+const waitShare = 2
+
+// wideFactor is how many times a stranger's limit the networks around it may use
+// together: the /24 for IPv4, the /56 and the /48 for IPv6. A /56 is often one
+// household, a /48 one organisation, a /24 of a mobile carrier thousands of people.
+var wideFactor = struct{ v4, v56, v48 uint32 }{8, 4, 16}
+
+// counters is the memory of one meter. It outlives a reload that does not change
+// what the meter counts.
+type counters struct {
+	stranger *meter.Table // networks, or pools of strangers
+	proven   *meter.Table // passes and users, or pools of them
+	wide     *meter.Table // the networks around strangers
+	all      meter.Counter
+}
+
+func newCounters(keys int) *counters {
+	return &counters{meter.NewTable(keys), meter.NewTable(keys), meter.NewTable(keys / 4), meter.Counter{}}
+}
+
+// limiter is one [[meter]], compiled.
+type limiter struct {
+	name      string
+	window    time.Duration
+	limit     [callerKinds]uint32
+	strangers uint32
+	per       config.Per
+	seed      uint64
+	*counters
+}
+
+// keyOf is what a request is counted under in this meter.
+func (m *limiter) keyOf(r *Request, k CallerKind, caller uint64) uint64 {
+	h := m.seed ^ uint64(k)*0x9E3779B97F4A7C15
+	if m.per.Caller {
+		h = mix(h, caller)
+	}
+	for _, n := range m.per.Segments {
+		h = mix(h, xxhash.Sum64String(segment(r.Path, n)))
+	}
+	return h
+}
+
+// charge counts a request. When a limit does not allow it nothing stays counted,
+// and left says how long until its window ends. Strangers are counted against
+// themselves first, so that each adds to the collective at most its own limit:
+// one host cannot use up what all strangers together may have.
+func (m *limiter) charge(r *Request, k CallerKind, caller uint64, slack, share uint32, now int64) (left time.Duration, why Reason) {
+	limit := m.limit[k]
+	if limit > 0 {
+		limit *= slack
+		if share > 1 { // a smaller budget, but not less than without any pass
+			limit = max(limit/share, min(m.limit[Stranger]*slack, limit))
+		}
+		left, ok := m.table(k).Add(m.keyOf(r, k, caller), now, m.window, limit)
+		if !ok {
+			return left, Meter
+		}
+	}
+	if k != Stranger {
+		return 0, Metered
+	}
+	if limit > 0 && m.per.Caller {
+		if left, ok := m.chargeWide(r, limit, now); !ok {
+			m.undoOwn(r, k, caller, now)
+			return left, Wide
+		}
+	}
+	if m.strangers > 0 {
+		if left, ok := m.all.Add(now, m.window, m.strangers*slack); !ok {
+			m.undoOwn(r, k, caller, now)
+			m.undoWide(r, now)
+			return left, Collective
+		}
+	}
+	return 0, Metered
+}
+
+// undo takes back a charge that another meter of the same rule has made vain.
+func (m *limiter) undo(r *Request, k CallerKind, caller uint64, now int64) {
+	m.undoOwn(r, k, caller, now)
+	if k == Stranger {
+		m.undoWide(r, now)
+		if m.strangers > 0 {
+			m.all.Undo(now, m.window)
+		}
+	}
+}
+
+func (m *limiter) undoOwn(r *Request, k CallerKind, caller uint64, now int64) {
+	if m.limit[k] > 0 {
+		m.table(k).Undo(m.keyOf(r, k, caller), now, m.window)
+	}
+}
+
+func (m *limiter) chargeWide(r *Request, limit uint32, now int64) (time.Duration, bool) {
+	for i, w := range r.From.Wider() {
+		if w == 0 {
+			continue
+		}
+		left, ok := m.wide.Add(m.keyOf(r, Stranger, uint64(w)), now, m.window, limit*factor(r.From, i))
+		if !ok {
+			if i == 1 {
+				m.wide.Undo(m.keyOf(r, Stranger, uint64(r.From.Wider()[0])), now, m.window)
+			}
+			return left, false
+		}
+	}
+	return 0, true
+}
+
+func (m *limiter) undoWide(r *Request, now int64) {
+	if m.limit[Stranger] == 0 || !m.per.Caller {
+		return
+	}
+	for _, w := range r.From.Wider() {
+		if w != 0 {
+			m.wide.Undo(m.keyOf(r, Stranger, uint64(w)), now, m.window)
+		}
+	}
+}
+
+func factor(n network.Network, i int) uint32 {
+	switch {
+	case n.Is4():
+		return wideFactor.v4
+	case i == 0:
+		return wideFactor.v56
+	}
+	return wideFactor.v48
+}
+
+func (m *limiter) table(k CallerKind) *meter.Table {
+	if k == Stranger {
+		return m.stranger
+	}
+	return m.proven
+}
+
+// mix folds two words into one (the multiply-and-fold step of wyhash, Wang Yi).
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0xa0761d6478bd642f, b^0xe7037ed1a0b428db)
+	return hi ^ lo
+}
+
+// segment is the n-th segment of a path, counted from 1; "" when there is none.
+func segment(path string, n int) string {
+	for i := 0; i < len(path); {
+		j := i + 1 // past the slash
+		for j < len(path) && path[j] != '/' {
+			j++
+		}
+		if n--; n == 0 {
+			return path[i+1 : j]
+		}
+		i = j
+	}
+	return ""
+}

@@ -1,0 +1,122 @@
+package decide
+
+import (
+	"net/netip"
+	"strings"
+
+	"stile/config"
+	"stile/network"
+)
+
+// Request is what is known about one client request. Its strings may be borrowed:
+// nothing in this package keeps them after Decide returns.
+type Request struct {
+	ID     [16]byte // nginx's request id; all zero: none was given
+	Method string
+	Host   string
+	Path   string   // as nginx routes by it: decoded, merged, without dot segments
+	Alt    []string // other ways in which a backend may read the same target
+	Query  string   // raw, without '?'
+	Agent  string
+	Header Header
+	Addr   netip.Addr
+	From   network.Network
+	Caller Caller
+	HasXOU bool // the client sent a header of nginx's own: evidence of a forger
+}
+
+// Header is the client's headers by their place in config.Headers; "" when absent.
+type Header [config.HeaderCount]string
+
+// CallerKind says by what a caller is known.
+type CallerKind uint8
+
+const (
+	Stranger CallerKind = iota // by its network
+	Holder                     // by a valid pass
+	User                       // by the name that the site's nginx gives it
+	callerKinds
+)
+
+var callerNames = [callerKinds]string{"stranger", "pass", "user"}
+
+func (k CallerKind) String() string { return callerNames[k] }
+
+// Caller is who asks.
+type Caller struct {
+	Kind  CallerKind
+	Level uint8  // of the pass
+	Key   uint64 // of the pass or the user; strangers are keyed by Request.From
+}
+
+// Places of the headers that the decision itself looks at.
+var (
+	hAccept  = config.HeaderIndex("Accept")
+	hMode    = config.HeaderIndex("Sec-Fetch-Mode")
+	hDest    = config.HeaderIndex("Sec-Fetch-Dest")
+	hPurpose = config.HeaderIndex("Sec-Purpose")
+	hUpgrade = config.HeaderIndex("Upgrade")
+	hRange   = config.HeaderIndex("Range")
+	hXRW     = config.HeaderIndex("X-Requested-With")
+	hHX      = config.HeaderIndex("HX-Request")
+	hTurbo   = config.HeaderIndex("Turbo-Frame")
+)
+
+// Navigation tells whether a person is about to see the answer as a page: only then
+// is an answer in HTML any use. Browsers say so (Sec-Fetch-*), though not over plain
+// http to other names; older ones are known by asking for text/html.
+func Navigation(h *Header) bool {
+	if h[hPurpose] != "" || h[hRange] != "" || h[hXRW] != "" || h[hHX] != "" || h[hTurbo] != "" ||
+		strings.EqualFold(h[hUpgrade], "websocket") {
+		return false
+	}
+	if h[hMode] != "" {
+		if h[hMode] != "navigate" {
+			return false
+		}
+		switch h[hDest] {
+		case "", "document", "iframe", "frame", "fencedframe":
+			return true
+		}
+		return false
+	}
+	return acceptsHTML(h[hAccept])
+}
+
+// acceptsHTML looks for text/html or application/xhtml+xml as whole media types.
+func acceptsHTML(accept string) bool {
+	for accept != "" {
+		var item string
+		item, accept, _ = strings.Cut(accept, ",")
+		item, params, _ := strings.Cut(item, ";")
+		item = strings.TrimSpace(item)
+		if strings.EqualFold(item, "text/html") || strings.EqualFold(item, "application/xhtml+xml") {
+			// ";q=0" is a refusal.
+			q := strings.ReplaceAll(params, " ", "")
+			return q != "q=0" && q != "q=0.0" && q != "q=0.00" && q != "q=0.000"
+		}
+	}
+	return false
+}
+
+// part tells whether the request is for a part of a page that is being shown
+// already: it gets slack, so that a page does not half-load.
+func part(h *Header) bool {
+	switch h[hDest] {
+	case "":
+	case "document", "iframe", "frame", "fencedframe", "object", "embed":
+		return false
+	default:
+		return true
+	}
+	for _, p := range [...]string{"image/", "text/css", "video/", "audio/", "font/"} {
+		if strings.HasPrefix(h[hAccept], p) {
+			return true
+		}
+	}
+	return false
+}
+
+// safe tells whether a method only reads (RFC 9110 §9.2.1), so that it can be
+// answered with a challenge in its place.
+func safe(method string) bool { return method == "GET" || method == "HEAD" }
