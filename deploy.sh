@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# stile's one script. See README.md, or run it without arguments.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+TRY_PACKAGES=(nginx-light)
+TEST_PACKAGES=(nginx-light chromium wrk lynx w3m git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps)
+
+usage() {
+	cat <<-TEXT
+		usage: ./deploy.sh COMMAND
+
+		  try [ARG...]   install nginx and Go where they are missing, build stile, and start a protected
+		                 demo site on 127.0.0.1 until Ctrl-C (ARG: those of 'stile try')
+		  test [ARG...]  install what the tests need, then run all of them (ARG: for 'go test')
+		  help           this text
+
+		Missing packages are installed with apt-get, which needs root or sudo.
+	TEXT
+}
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+	say "deploy.sh: $*"
+	exit 1
+}
+
+# install_packages installs those of the named Debian packages that are missing.
+install_packages() {
+	local missing=() name
+	for name in "$@"; do
+		provided "$name" || missing+=("$name")
+	done
+	[ ${#missing[@]} -eq 0 ] && return 0
+	command -v apt-get >/dev/null || die "missing: ${missing[*]}; this machine has no apt-get, install them by hand"
+	say "installing: ${missing[*]}"
+	local root=()
+	if [ "$(id -u)" -ne 0 ]; then
+		command -v sudo >/dev/null || die "missing: ${missing[*]}; run this as root, or install them by hand"
+		root=(sudo)
+	fi
+	"${root[@]}" apt-get -qq update || die "apt-get update failed; is the network up?"
+	# A fresh nginx must not begin to listen on port 80 of this machine.
+	DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null ||
+		die "apt-get could not install: ${missing[*]}"
+}
+
+# provided tells whether a package, or another that does the same, is there already.
+provided() {
+	case $1 in
+	nginx-light) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] ;;
+	golang-go) command -v go >/dev/null ;;
+	nodejs) command -v node >/dev/null ;;
+	redis-server) command -v redis-server >/dev/null ;;
+	lld) command -v wasm-ld >/dev/null || command -v wasm-ld-14 >/dev/null ;;
+	procps) command -v ps >/dev/null ;;
+	libc6-dev) [ -e /usr/include/stdio.h ] ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+# need_go puts a Go toolchain that is new enough on the PATH. Since 1.21 an older one fetches
+# the release that go.mod names by itself; distributions often have a still older one, which
+# can fetch it as a module, checked against the public checksum database.
+need_go() {
+	install_packages golang-go
+	local wanted have dir
+	wanted=$(sed -n 's/^go //p' go.mod)
+	have=$(go env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+	if [ "${have:-0}" -ge 21 ]; then
+		go version >/dev/null || die "go.mod needs Go $wanted; this one cannot fetch it (is GOTOOLCHAIN set?)"
+		return 0
+	fi
+	say "Go 1.${have:-?} is too old: fetching Go $wanted"
+	dir=$(cd / && go mod download -json "golang.org/toolchain@v0.0.1-go$wanted.linux-$(go env GOARCH)" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') ||
+		die "Go $wanted could not be fetched"
+	[ -n "$dir" ] || die "Go $wanted could not be fetched"
+	# Module archives carry no execute bits.
+	chmod u+w "$dir"/bin "$dir"/bin/* "$dir"/pkg/tool/*/ "$dir"/pkg/tool/*/*
+	chmod +x "$dir"/bin/* "$dir"/pkg/tool/*/*
+	export PATH="$dir/bin:$PATH"
+	unset GOROOT
+	go version >/dev/null || die "the fetched Go $wanted does not run"
+}
+
+build() {
+	say "building stile"
+	mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/stile .
+}
+
+try() {
+	install_packages "${TRY_PACKAGES[@]}"
+	need_go
+	build
+	exec bin/stile try "$@"
+}
+
+run_tests() {
+	install_packages "${TEST_PACKAGES[@]}"
+	need_go
+	# From here on a missing program is a failure, not a skip.
+	export CI=true
+	say "shellcheck"
+	git ls-files '*.sh' .ci/run | xargs shellcheck
+	say "gofmt, go vet"
+	local unformatted
+	unformatted=$(git ls-files '*.go' | xargs gofmt -l)
+	[ -z "$unformatted" ] || die "gofmt would change: $unformatted"
+	go vet ./...
+	build
+	# -race needs cgo; packages that measure allocations do so in the second run.
+	go test -race -timeout 20m "$@" ./...
+	say "once more without the race detector: the tests that count allocations"
+	go test -timeout 10m -run 'Alloc' "$@" ./...
+}
+
+main() {
+	local command=${1:-help}
+	[ $# -eq 0 ] || shift
+	case $command in
+	try) try "$@" ;;
+	test) run_tests "$@" ;;
+	help | -h | --help) usage ;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+}
+
+main "$@"
