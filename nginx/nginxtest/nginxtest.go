@@ -1,0 +1,429 @@
+// Package nginxtest runs a real nginx with the shipped files in tests, and has the
+// parts around it: an application that writes down what reaches it (App), a scripted
+// stand-in for the daemon (Daemon), and clients that send whatever bytes a test likes.
+//
+//	app := nginxtest.StartApp(t)
+//	n := nginxtest.Start(t, nginxtest.Options{Site: "plain-proxy.conf", App: app.Addr})
+//	d := nginxtest.StartDaemon(t, n.Socket())
+//	d.Script(func(c nginxtest.Call) *nginxtest.Answer { return nginxtest.Challenge })
+//	r := n.Raw(80, "GET /x HTTP/1.1\r\nHost: site.example\r\n\r\n")
+//
+// nginx does not care what listens on Socket, or since when: the real daemon, a
+// Daemon, or nothing. In CI (CI=true) a missing nginx fails a test, elsewhere it skips it.
+package nginxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"stile/nginx"
+)
+
+// patience bounds every wait for nginx. It is far more than a busy machine needs.
+const patience = 20 * time.Second
+
+// Options says what to start. Only Site is needed.
+type Options struct {
+	// Site is the name of a shipped site ("plain-proxy.conf"), or text for the http
+	// level of nginx.conf: upstreams, servers, maps.
+	//
+	// Every port in it, in `listen 80` as in `127.0.0.1:8081`, stands for a free one of
+	// this machine (see Nginx.Addr), but for 127.0.0.1:8080, which stands for App.
+	Site string
+
+	// App is the host:port of the application. Default: an address that refuses connections.
+	App string
+
+	// HTTP is text for the http level that comes before stile's files.
+	HTTP string
+
+	// Replace is a list of old and new texts, replaced in the shipped files and in Site.
+	// Each old text must be somewhere, or the test fails.
+	Replace []string
+
+	// Workers is the number of worker processes. Default: 1.
+	Workers int
+
+	// Connections is the number of connections of a worker. Default: 4096.
+	Connections int
+}
+
+// Nginx is a running nginx. It is stopped at the end of the test.
+type Nginx struct {
+	t     testing.TB
+	dir   string
+	addrs map[int]string // by the port in the site's text
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when the process has ended
+}
+
+// Start starts nginx with the shipped files and o.Site, and returns when a worker runs.
+// An alert in the error log (a crashed worker, a leaked connection) fails the test at its end.
+func Start(t testing.TB, o Options) *Nginx {
+	t.Helper()
+	n, listeners := prepare(t, o)
+	n.test()
+	n.start(listeners)
+	return n
+}
+
+// Test writes the same files as Start and runs `nginx -t` on them. It returns what
+// nginx wrote, and an error if nginx would not start.
+func Test(t testing.TB, o Options) (output string, err error) {
+	t.Helper()
+	n, listeners := prepare(t, o)
+	for _, l := range listeners {
+		l.Close()
+	}
+	return n.configTest()
+}
+
+// Dir is the directory that stands for /run/stile: site files and caches are under it.
+func (n *Nginx) Dir() string { return n.dir }
+
+// Socket is where nginx looks for the daemon.
+func (n *Nginx) Socket() string { return filepath.Join(n.dir, "stile.sock") }
+
+// Addr is the host:port that stands for a port of the site's text.
+func (n *Nginx) Addr(port int) string {
+	n.t.Helper()
+	addr, ok := n.addrs[port]
+	if !ok {
+		n.t.Fatalf("nginxtest: the site does not mention port %d", port)
+	}
+	return addr
+}
+
+// PID is the process id of nginx's master process.
+func (n *Nginx) PID() int { return n.cmd.Process.Pid }
+
+// Errors is the error log so far, from level info up.
+func (n *Nginx) Errors() string { return n.read("error.log") }
+
+// Access is the site's access log so far, in the combined format. Lines are written when a
+// request has ended, so a client may have its answer before the line is there: see AccessLines.
+func (n *Nginx) Access() string { return n.read("access.log") }
+
+// AccessLines waits until the access log has at least want lines, and returns them.
+func (n *Nginx) AccessLines(want int) []string {
+	n.t.Helper()
+	var lines []string
+	n.wait(fmt.Sprintf("%d lines in the access log", want), func() bool {
+		lines = strings.Split(strings.TrimSuffix(n.Access(), "\n"), "\n")
+		return len(lines) >= want && lines[0] != ""
+	})
+	return lines
+}
+
+// Reload makes nginx read its configuration again and returns when the old workers are leaving.
+func (n *Nginx) Reload() {
+	n.t.Helper()
+	n.test()
+	before := strings.Count(n.Errors(), "gracefully shutting down")
+	if err := n.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		n.t.Fatalf("nginxtest: cannot signal nginx: %s", err)
+	}
+	n.wait("a reload", func() bool { return strings.Count(n.Errors(), "gracefully shutting down") > before })
+}
+
+// Stop ends nginx at once. Calling it again does nothing.
+func (n *Nginx) Stop() {
+	n.t.Helper()
+	if n.cmd == nil {
+		return
+	}
+	_ = n.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-n.done:
+	case <-time.After(patience):
+		_ = syscall.Kill(-n.cmd.Process.Pid, syscall.SIGKILL) // the whole group: it is ours
+		<-n.done
+		n.t.Errorf("nginxtest: nginx had to be killed")
+	}
+	n.cmd = nil
+	log := n.Errors()
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "[alert]") || strings.Contains(line, "[emerg]") {
+			n.t.Errorf("nginx: %s", line)
+		}
+	}
+	if n.t.Failed() {
+		n.t.Logf("nginx's error log ends in:\n%s", log[max(0, len(log)-4000):])
+	}
+}
+
+// prepare writes all files, and opens the sockets that nginx will listen on. nginx gets them as they
+// are, as from an older nginx that is being replaced, so no other process can take a port in between.
+func prepare(t testing.TB, o Options) (*Nginx, []*net.TCPListener) {
+	t.Helper()
+	n := &Nginx{t: t, dir: shortDir(t), addrs: make(map[int]string)}
+	files := nginx.Files(n.dir)
+	site := o.Site
+	if strings.HasSuffix(site, ".conf") {
+		text, ok := files["sites/"+site]
+		if !ok {
+			t.Fatalf("nginxtest: there is no shipped site %q", site)
+		}
+		site = text
+	}
+	site = strings.ReplaceAll(site, nginx.Prefix, n.dir)
+	for name := range files {
+		if strings.HasPrefix(name, "sites/") {
+			delete(files, name)
+		}
+	}
+	files["sites/site.conf"] = site
+	for i := 0; i+1 < len(o.Replace); i += 2 {
+		found := false
+		for name, text := range files {
+			if strings.Contains(text, o.Replace[i]) {
+				found = true
+				files[name] = strings.ReplaceAll(text, o.Replace[i], o.Replace[i+1])
+			}
+		}
+		if !found {
+			t.Fatalf("nginxtest: Replace: %q is in none of the files", o.Replace[i])
+		}
+	}
+	app := o.App
+	if app == "" {
+		app = "127.0.0.1:1"
+	}
+	var listeners []*net.TCPListener
+	files["sites/site.conf"], listeners = n.ports(files["sites/site.conf"], app)
+	files["nginx.conf"] = n.mainFile(o)
+	for name, text := range files {
+		name = filepath.Join(n.dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatalf("nginxtest: %s", err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatalf("nginxtest: %s", err)
+		}
+	}
+	return n, listeners
+}
+
+var portInText = regexp.MustCompile(`\blisten (\d+)\b|\b127\.0\.0\.1:(\d+)\b`)
+
+// ports puts a listener's address in place of every port in the text.
+func (n *Nginx) ports(text, app string) (string, []*net.TCPListener) {
+	var listeners []*net.TCPListener
+	text = portInText.ReplaceAllStringFunc(text, func(found string) string {
+		m := portInText.FindStringSubmatch(found)
+		port, err := strconv.Atoi(m[1] + m[2])
+		if err != nil {
+			n.t.Fatalf("nginxtest: port in %q: %s", found, err)
+		}
+		if port == 8080 && m[1] == "" {
+			return app
+		}
+		if n.addrs[port] == "" {
+			l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+			if err != nil {
+				n.t.Fatalf("nginxtest: %s", err)
+			}
+			listeners = append(listeners, l)
+			n.addrs[port] = l.Addr().String()
+		}
+		if m[1] != "" {
+			return "listen " + n.addrs[port]
+		}
+		return n.addrs[port]
+	})
+	return text, listeners
+}
+
+func (n *Nginx) mainFile(o Options) string {
+	user := ""
+	if os.Geteuid() == 0 {
+		user = "user root;" // or the workers could not use a socket that a test has made
+	}
+	workers, connections := o.Workers, o.Connections
+	if workers == 0 {
+		workers = 1
+	}
+	if connections == 0 {
+		connections = 4096
+	}
+	return fmt.Sprintf(`%s
+daemon off;
+worker_processes %d;
+worker_shutdown_timeout 1s;
+worker_rlimit_nofile %d;
+pid       %[4]s/nginx.pid;
+lock_file %[4]s/nginx.lock;
+error_log %[4]s/error.log info;
+events { worker_connections %[5]d; }
+http {
+    client_body_temp_path %[4]s/temp/body;
+    proxy_temp_path       %[4]s/temp/proxy;
+    fastcgi_temp_path     %[4]s/temp/fastcgi;
+    uwsgi_temp_path       %[4]s/temp/uwsgi;
+    scgi_temp_path        %[4]s/temp/scgi;
+    access_log %[4]s/access.log combined;
+    keepalive_requests 100000;
+%[6]s
+    include conf.d/stile.conf;
+    include sites/site.conf;
+}
+`, user, workers, 2*connections+64, n.dir, connections, o.HTTP)
+}
+
+// test runs `nginx -t`. A warning fails the test too: what we ship gives none.
+func (n *Nginx) test() {
+	n.t.Helper()
+	if out, err := n.configTest(); err != nil || strings.Contains(out, "[warn]") {
+		n.t.Fatalf("nginxtest: nginx -t: %v\n%s", err, out)
+	}
+}
+
+func (n *Nginx) configTest() (string, error) {
+	if err := os.MkdirAll(filepath.Join(n.dir, "temp"), 0o755); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, find(n.t), "-t", "-p", n.dir, "-c", filepath.Join(n.dir, "nginx.conf"), "-e", "stderr")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (n *Nginx) start(listeners []*net.TCPListener) {
+	n.t.Helper()
+	cmd := exec.Command(find(n.t), "-p", n.dir, "-c", filepath.Join(n.dir, "nginx.conf"), "-e", filepath.Join(n.dir, "error.log"))
+	inherit := ""
+	for i, l := range listeners {
+		f, err := l.File()
+		if err != nil {
+			n.t.Fatalf("nginxtest: %s", err)
+		}
+		defer f.Close()
+		l.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+		inherit += fmt.Sprintf("%d;", 3+i)
+	}
+	cmd.Env = append(os.Environ(), "NGINX="+inherit)
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stderr, &stderr
+	// A group of its own, so that Stop can end what is left of it; and nginx goes when the test's process dies.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		n.t.Fatalf("nginxtest: %s", err)
+	}
+	n.cmd, n.done = cmd, make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(n.done)
+	}()
+	n.t.Cleanup(n.Stop)
+	n.wait("the first worker", func() bool {
+		select {
+		case <-n.done:
+			n.t.Fatalf("nginxtest: nginx ended: %s\n%s%s", cmd.ProcessState, stderr.String(), n.Errors())
+		default:
+		}
+		return strings.Contains(n.Errors(), "start worker process ")
+	})
+}
+
+// wait polls until something about nginx is true.
+func (n *Nginx) wait(what string, ok func() bool) {
+	n.t.Helper()
+	if !poll(ok) {
+		n.t.Fatalf("nginxtest: no sign of %s after %s:\n%s", what, patience, n.Errors())
+	}
+}
+
+func poll(ok func() bool) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return ok()
+}
+
+func (n *Nginx) read(name string) string {
+	n.t.Helper()
+	text, err := os.ReadFile(filepath.Join(n.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		n.t.Fatalf("nginxtest: %s", err)
+	}
+	return string(text)
+}
+
+// find returns nginx's path. Without one it ends the test.
+func find(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("nginx is not installed")
+	}
+	t.Skip("nginx is not installed")
+	return ""
+}
+
+// shortDir is a temporary directory in which the path of a unix socket is short enough (the kernel allows 107 bytes).
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if len(dir) <= 60 {
+		return dir
+	}
+	dir, err := os.MkdirTemp("/tmp", "stile")
+	if err != nil {
+		t.Fatalf("nginxtest: %s", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("nginxtest: %s", err)
+		}
+	})
+	return dir
+}
+
+// Client returns a client that speaks HTTP/1.1 to a port of the site's text, whatever the host in the URL. It
+// follows no redirect and keeps no cookie. It does not ask for gzip by itself.
+func (n *Nginx) Client(port int) *http.Client { return n.client(port, false) }
+
+// Client2 returns a client that speaks HTTP/2 without TLS, for a port with `listen ... http2`.
+func (n *Nginx) Client2(port int) *http.Client { return n.client(port, true) }
+
+func (n *Nginx) client(port int, http2 bool) *http.Client {
+	n.t.Helper()
+	addr := n.Addr(port)
+	var protocols http.Protocols
+	protocols.SetHTTP1(!http2)
+	protocols.SetUnencryptedHTTP2(http2)
+	tr := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		},
+		Protocols:           &protocols,
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 1000,
+	}
+	n.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{
+		Transport:     tr,
+		Timeout:       patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
