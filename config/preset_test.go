@@ -1,0 +1,166 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"stile/decide/path"
+	"stile/decide/pattern"
+)
+
+// Every preset must say what DESIGN's budgets say, keep its own expectations, and have
+// no rule that no expectation reaches.
+func TestPresetsKeepTheirExpectations(t *testing.T) {
+	for _, name := range Presets() {
+		t.Run(name, func(t *testing.T) {
+			c, err := Parse("test.toml", []byte(fmt.Sprintf("include = [%q]", "preset:"+name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			reached := map[string]bool{}
+			for _, e := range c.Expects {
+				got, rule := judge(t, c, &e)
+				reached[rule] = true
+				if got != e.Verdict {
+					t.Errorf("%s: %s %s: %q by rule %q, want %q", e.Pos, e.Method, e.Target, got, rule, e.Verdict)
+				}
+			}
+			for _, r := range c.Rules {
+				if !reached[r.Name] {
+					t.Errorf("%s: rule %q: no [[expect]] reaches it", r.Pos, r.Name)
+				}
+				if !strings.HasPrefix(r.Name, name+"/") {
+					t.Errorf("%s: rule %q: rules of a preset are named %s/…, apart from the operator's", r.Pos, r.Name, name)
+				}
+			}
+		})
+	}
+}
+
+func TestGenericBudgets(t *testing.T) {
+	c, err := Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range c.Meters {
+		if !m.Per.Caller || m.Per.Segments != nil {
+			t.Errorf("meter %q counts %+v, want callers", m.Name, m.Per)
+		}
+		got = append(got, fmt.Sprintf("%s %s: %d %d %d %d", m.Name, short(m.Window), m.Stranger, m.Pass, m.User, m.Strangers))
+	}
+	want := []string{
+		"pages 1m: 120 600 600 3000",
+		"pages-hour 1h: 1500 0 0 0",
+		"expensive 1m: 30 120 120 300",
+		"expensive-hour 1h: 200 0 0 0",
+		"expensive-day 1d: 0 3000 3000 0",
+		"assets 1m: 1200 1200 1200 0",
+		"machines 1m: 600 600 600 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("meters\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, r := range c.Rules {
+		// Exempt never means free: only what must always be reached is not counted.
+		if r.Do != MeterAction && r.Name != "generic/always" {
+			t.Errorf("rule %q: %s", r.Name, r.Do)
+		}
+		classed := slices.ContainsFunc(r.Meters, func(i int) bool { return c.Meters[i].Name == "assets" || c.Meters[i].Name == "machines" })
+		if classed && r.Proof != Never {
+			t.Errorf("rule %q: its clients cannot prove anything, but it may ask for a proof", r.Name)
+		}
+	}
+}
+
+// judge is what the rules say to a stranger that has used nothing, and the rule that
+// says so. It is written after the contract and not after the decision's code, so that
+// each checks the other.
+func judge(t *testing.T, c *Config, e *Expect) (verdict, rule string) {
+	t.Helper()
+	var r path.Readings
+	if err := r.Parse(e.Target); err != nil {
+		t.Fatalf("%s: %v", e.Pos, err)
+	}
+	strictest := -1.0
+	for _, p := range append([]string{r.Path}, r.Alt...) {
+		v, name, rank := "allow", "", 0.0
+		for i := range c.Rules {
+			ru := &c.Rules[i]
+			if ru.Do == Suspect || ru.Mode == Observe || !matches(&ru.Match, e, p, r.Query) {
+				continue
+			}
+			v, name, rank = ru.Do.String(), ru.Name, strict(c, ru)
+			for _, m := range ru.Meters {
+				v += " " + c.Meters[m].Name
+			}
+			break
+		}
+		if rank > strictest {
+			verdict, rule, strictest = v, name, rank
+		}
+	}
+	return verdict, rule
+}
+
+// strict ranks rules: of two readings the stricter rule counts.
+func strict(c *Config, r *Rule) float64 {
+	switch r.Do {
+	case Allow:
+		return 0
+	case MeterAction:
+		hour := math.Inf(1)
+		for _, i := range r.Meters {
+			if m := &c.Meters[i]; m.Stranger > 0 {
+				hour = min(hour, float64(m.Stranger)/m.Window.Hours())
+			}
+		}
+		if r.Proof == Never {
+			return 1 + 1/hour
+		}
+		return 3 + 1/hour
+	}
+	return 5
+}
+
+func matches(m *Match, e *Expect, p, query string) bool {
+	ok := true
+	each(m, e, p, query, func(holds bool) { ok = ok && holds })
+	if m.Not != nil {
+		each(m.Not, e, p, query, func(holds bool) { ok = ok && !holds })
+	}
+	return ok
+}
+
+// each tells of each matcher that is given whether it holds.
+func each(m *Match, e *Expect, p, query string, tell func(bool)) {
+	if len(m.Method) > 0 {
+		tell(slices.Contains(m.Method, e.Method))
+	}
+	if len(m.Path) > 0 {
+		tell(slices.ContainsFunc(m.Path, func(s string) bool { c, _ := pattern.CompilePath(s); return c.Match(p) }))
+	}
+	if len(m.Query) > 0 {
+		tell(slices.ContainsFunc(m.Query, func(s string) bool { c, _ := pattern.CompileQuery(s); return c.Match(query) }))
+	}
+	if len(m.Host) > 0 {
+		tell(slices.ContainsFunc(m.Host, func(s string) bool { c, _ := pattern.CompileHost(s); return c.Match(e.Header["Host"]) }))
+	}
+	text := func(patterns []string, value string) {
+		tell(slices.ContainsFunc(patterns, func(s string) bool { c, _ := pattern.CompileText(s); return c.Match(value) }))
+	}
+	if len(m.Agent) > 0 {
+		text(m.Agent, e.Agent)
+	}
+	for _, h := range m.Header {
+		text(h.Patterns, e.Header[h.Name])
+	}
+	if len(m.Network) > 0 {
+		a, _ := netip.ParseAddr(e.Addr)
+		tell(slices.ContainsFunc(m.Network, func(n netip.Prefix) bool { return n.Contains(a) }))
+	}
+}

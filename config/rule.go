@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ruleDef is a [[rule]] as read; its meters are known by name until all are read.
+type ruleDef struct {
+	Rule
+	table  *table
+	meters []item
+	broken bool // its matchers have mistakes: nothing is known about what it matches
+}
+
+// A rule's name travels in the verdict's header and is a label of metrics.
+var ruleName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9 _./:+-]{0,62}[A-Za-z0-9_+-])?$`)
+
+// maxRuleMeters is how many meters one rule may charge.
+const maxRuleMeters = 8
+
+func (in *reading) readRule(t *table) {
+	r := Rule{Level: 1, Pos: Pos{t.file, t.node.line}}
+	if name, ok := t.text("name"); ok {
+		r.Name = name
+		t.call("rule", name)
+		if !ruleName.MatchString(name) {
+			t.wrong("name", "want 1 to 64 letters, digits, blanks or _./:+-, such as %q", "search pages")
+		}
+	} else if !t.has("name") {
+		t.report(t.node, "it has no name", `give it one, such as name = "search pages": verdicts, logs and metrics show it`)
+	}
+	t.action(&r)
+	before := len(in.mistakes)
+	r.Match = t.match()
+	broken := len(in.mistakes) > before
+	if r.Do == Allow && !broken {
+		t.patterns("path", checkExempt)
+	}
+	if m, ok := choose(t, "mode", modes); ok {
+		r.Mode = m
+	}
+	if p, ok := choose(t, "proof", proofs); ok {
+		r.Proof = p
+	}
+	if n, ok := t.number("level", 1, 3, ": 1 is any pass, 3 the dearest"); ok {
+		r.Level = uint8(n)
+	}
+	meters := t.texts("meter")
+	t.combination(&r, meters)
+	t.finish()
+	in.rules = append(in.rules, ruleDef{r, t, meters, broken})
+}
+
+// action reads do, or suspect in its place.
+func (t *table) action(r *Rule) {
+	points, ok := t.number("suspect", 1, 100, " points")
+	if ok {
+		r.Do, r.Suspect = Suspect, int(points)
+	}
+	do, _ := t.keys["do"].(string)
+	switch {
+	case t.has("suspect") && t.has("do"):
+		t.wrong("suspect", "a rule either adds points or does something: keep suspect or do")
+	case t.has("suspect"):
+	case do == "suspect":
+		t.wrong("do", "write suspect = 5 in its place, with the points to add")
+	case t.has("do"):
+		if a, ok := choose(t, "do", actions); ok {
+			r.Do = a
+		}
+	case t.has("meter"):
+		t.report(t.node, "it does not say what to do", `write do = "meter"`)
+	default:
+		t.report(t.node, "it does not say what to do", `write do = "meter" and meter = "…", or do = "allow", "challenge", "deny" or "trap", or suspect = 5`)
+	}
+}
+
+// combination finds keys that cannot be meant together.
+func (t *table) combination(r *Rule, meters []item) {
+	switch r.Do {
+	case MeterAction:
+		if !t.has("meter") {
+			t.report(t.node.at("do"), `do = "meter"`, `say which: meter = "NAME" of a [[meter]]`)
+		}
+		if r.Proof == Never && r.Level > 1 {
+			t.wrong("level", `with proof = "never" nobody is asked for a pass: keep one of the two`)
+		}
+	case Challenge:
+		if r.Proof == Never {
+			t.wrong("proof", `do = "challenge" asks for a proof: take proof out, or write do = "meter"`)
+		}
+	case 0: // already reported
+	default:
+		for _, key := range []string{"meter", "level", "proof"} {
+			if !t.has(key) {
+				continue
+			}
+			did := fmt.Sprintf("do = %q", r.Do)
+			if r.Do == Suspect {
+				did = "suspect"
+			}
+			want := fmt.Sprintf("it has no effect with %s: take it out", did)
+			if key == "meter" && r.Do != Suspect {
+				want = fmt.Sprintf(`with %s nothing is counted: take meter out, or write do = "meter"`, did)
+			} else if key == "meter" {
+				want = `a suspect rule counts nothing: take meter out, and give it to a rule below with do = "meter"`
+			}
+			t.wrong(key, "%s", want)
+		}
+	}
+	if len(meters) > maxRuleMeters {
+		t.wrong("meter", "want at most %d", maxRuleMeters)
+	}
+}
+
+// resolveRules finds the meters that rules name, and names that are taken.
+func (in *reading) resolveRules() {
+	taken := map[string]*ruleDef{}
+	for i := range in.rules {
+		r := &in.rules[i]
+		if first, ok := taken[r.Name]; ok {
+			if file := r.Pos.File; strings.HasPrefix(file, "preset:") && file != first.Pos.File {
+				first.table.wrong("name", "a rule of %s has this name: rename this one, or take %q out of include", file, file)
+			} else {
+				r.table.wrong("name", "another rule has this name (%s): rename one", first.Pos.from(file))
+			}
+		} else if r.Name != "" {
+			taken[r.Name] = r
+		}
+		for _, it := range r.meters {
+			n, ok := in.byName[it.text]
+			switch {
+			case !ok || it.text == "":
+				r.table.wrongItem("meter", it, "%s", in.noMeter(it.text))
+			case slices.Contains(r.Meters, n):
+				r.table.wrongItem("meter", it, "named twice: keep one")
+			default:
+				in.meters[n].used = true
+				r.Meters = append(r.Meters, n)
+			}
+		}
+		if r.Do == MeterAction && len(r.Meters) > 0 && len(r.Meters) == len(r.meters) {
+			in.unlimitedPass(r)
+		}
+	}
+}
+
+func (in *reading) noMeter(name string) string {
+	names := in.meterNames()
+	if hint := didYouMean(name, names); hint != "" {
+		return "there is no such meter: " + hint
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("there is no meter at all: write a [[meter]] with name = %q", name)
+	}
+	return "there is no such meter; there are " + strings.Join(names, ", ")
+}
+
+// unlimitedPass reports a rule under which a pass would lift the limit instead of
+// raising it.
+func (in *reading) unlimitedPass(r *ruleDef) {
+	for _, n := range r.Meters {
+		if in.meters[n].Pass > 0 {
+			return
+		}
+	}
+	m := &in.meters[r.Meters[0]]
+	m.table.report(m.table.node, fmt.Sprintf("rule %q would not limit a visitor with a pass at all", r.Name),
+		"add pass = 600, or as many as a busy person needs")
+}
