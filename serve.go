@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"stile/server"
+)
+
+func serve(args []string) int {
+	f := flags("serve", "[-c FILE]", `Runs the daemon in the foreground. SIGHUP reads the configuration and the keys
+again; a broken file changes nothing. SIGTERM and SIGINT let open requests finish.
+`)
+	file := f.String("c", "", "configuration `file`")
+	if status, done := parse(f, args); done {
+		return status
+	}
+	cfg, name, ok := load(*file)
+	if !ok {
+		return 1
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if name == "" {
+		log.Info("no configuration file, using the defaults", "looked_for", defaultFile)
+	}
+	if failed := runExpects(cfg, func(line string) { log.Error(line) }); failed > 0 {
+		log.Error("the rules do not do what the configuration expects of them", "failed", failed)
+		return 1
+	}
+	s, err := server.New(cfg, server.Options{File: name, Version: version, Log: log})
+	if err != nil {
+		return fail(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	reload := make(chan struct{})
+	go func() {
+		for range hup {
+			reload <- struct{}{}
+		}
+	}()
+	log.Info("starting", "version", version, "file", name)
+	if err := s.Run(ctx, reload, nil); err != nil {
+		return fail(err)
+	}
+	return 0
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"stile/decide"
+)
+
+// check answers nginx's question about one request: 200, 401 or 429, never anything
+// else, with the verdict in a header and no body.
+func (s *Server) check(ctx *fasthttp.RequestCtx) {
+	start := s.now()
+	st := s.state.Load()
+	f := s.facts.Get().(*facts)
+	v := s.judge(st, f, ctx.Request.Header.RawHeaders(), start)
+	policy := s.engine.Policy()
+	rule := policy.RuleName(v)
+	f.verdictText = v.AppendToken(f.verdictText[:0], rule)
+
+	h := &ctx.Response.Header
+	h.SetBytesV("X-Stile-Verdict", f.verdictText)
+	h.Set("Cache-Control", "no-store")
+	ctx.Response.SetStatusCode(s.status(v, policy.Observing()))
+	s.facts.Put(f)
+	s.stats.check(v, s.now().Sub(start))
+}
+
+// judge reads the facts and decides.
+func (s *Server) judge(st *state, f *facts, raw []byte, now time.Time) decide.Verdict {
+	f.read(raw)
+	if f.fault != "" {
+		s.stats.misconfigured(s.log, f.fault)
+		if f.missing() {
+			// A broken configuration is the operator's, not the visitor's: the site stays up.
+			return decide.Verdict{Action: decide.Allow, Reason: decide.Misconfig}
+		}
+	}
+	if f.badTarget {
+		return decide.Verdict{Action: decide.Refuse, Reason: decide.Malformed}
+	}
+	f.identify(st, uint32(now.Unix()))
+	return s.engine.Decide(&f.req, now.UnixNano())
+}
+
+func (s *Server) status(v decide.Verdict, observing bool) int {
+	switch {
+	case observing || v.Action == decide.Allow:
+		return fasthttp.StatusOK
+	case v.Action == decide.Challenge:
+		return fasthttp.StatusUnauthorized
+	}
+	return fasthttp.StatusTooManyRequests
+}

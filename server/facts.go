@@ -1,0 +1,190 @@
+package server
+
+import (
+	"encoding/hex"
+	"net/netip"
+
+	"github.com/cespare/xxhash/v2"
+
+	"stile/config"
+	"stile/cookie"
+	"stile/decide"
+	"stile/decide/path"
+	"stile/network"
+)
+
+// facts is what nginx says about one client request: everything that the handlers
+// know, taken from the raw header block in one pass. It is reused through a pool.
+type facts struct {
+	req      decide.Request
+	readings path.Readings
+
+	// Borrowed from the request; see borrow.
+	target, realIP, method, id, proto, host, user, cookie, verdict []byte
+
+	pass    cookie.Pass
+	hasPass bool
+
+	verdictText []byte // as it is sent to nginx
+	token       []byte // scratch for tokens and cookies
+	// fault is what is missing from nginx's side, "" when all is there.
+	fault string
+	// badTarget: nginx would have answered such a target with 400.
+	badTarget bool
+}
+
+// longestHeader bounds the names that are looked at; longer ones are not ours.
+const longestHeader = 32
+
+// headerPlace finds the client's headers by lower-case name.
+var headerPlace = func() map[string]int {
+	m := make(map[string]int, len(config.Headers))
+	for i, name := range config.Headers {
+		m[lower(name)] = i
+	}
+	return m
+}()
+
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// read takes the facts from a raw header block. It never fails: what is missing or
+// unusable is said in fault and badTarget.
+func (f *facts) read(raw []byte) {
+	f.reset()
+	for len(raw) > 0 {
+		line := raw
+		if i := indexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		colon := indexByte(line, ':')
+		if colon <= 0 || colon > longestHeader {
+			continue
+		}
+		value := line[colon+1:]
+		for len(value) > 0 && (value[0] == ' ' || value[0] == '\t') {
+			value = value[1:]
+		}
+		f.header(line[:colon], value)
+	}
+	f.finish()
+}
+
+func (f *facts) reset() {
+	f.req.ID = [16]byte{}
+	f.req.Header = decide.Header{}
+	f.req.Agent, f.req.Host, f.req.HasXOU = "", "", false
+	f.target, f.realIP, f.method, f.id, f.proto, f.host, f.user, f.cookie, f.verdict = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	f.hasPass, f.fault, f.badTarget = false, "", false
+}
+
+// header files one header away.
+func (f *facts) header(name, value []byte) {
+	var buf [longestHeader]byte
+	key := buf[:len(name)]
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		key[i] = c
+	}
+	switch string(key) {
+	case "x-original-uri":
+		f.target = value
+	case "x-original-method":
+		f.method = value
+	case "x-real-ip":
+		f.realIP = value
+	case "x-request-id":
+		f.id = value
+	case "x-forwarded-proto":
+		f.proto = value
+	case "x-forwarded-host":
+		f.host = value
+	case "x-stile-user":
+		f.user = value
+	case "x-stile-verdict":
+		f.verdict = value
+	case "x-stile-forged":
+		f.req.HasXOU = len(value) > 0
+	case "cookie":
+		f.cookie = value
+	case "user-agent":
+		f.req.Agent = borrow(value)
+	case "host", "connection", "content-length", "x-stile-tls":
+	default:
+		if i, ok := headerPlace[string(key)]; ok {
+			f.req.Header[i] = borrow(value)
+		}
+	}
+}
+
+// finish turns the borrowed bytes into the values that the decision works on.
+func (f *facts) finish() {
+	r := &f.req
+	r.Host = borrow(f.host)
+	r.Method = "GET"
+	if len(f.method) > 0 {
+		r.Method = borrow(f.method)
+	} else {
+		f.fault = "X-Original-Method"
+	}
+	if len(f.id) == 32 {
+		if _, err := hex.Decode(r.ID[:], f.id); err != nil {
+			r.ID = [16]byte{}
+		}
+	}
+	addr, err := netip.ParseAddr(borrow(f.realIP))
+	if err != nil {
+		f.fault = "X-Real-IP"
+	}
+	r.Addr = addr.Unmap()
+	r.From = network.Of(addr)
+	r.Path, r.Query, r.Alt = "", "", nil
+	if len(f.target) == 0 {
+		f.fault = "X-Original-URI"
+	} else if err := f.readings.Parse(borrow(f.target)); err != nil {
+		f.badTarget = true
+	} else {
+		r.Path, r.Query, r.Alt = f.readings.Path, f.readings.Query, f.readings.Alt
+	}
+}
+
+// identify is step 2 of the decision: who is it?
+func (f *facts) identify(st *state, now uint32) {
+	r := &f.req
+	r.Caller = decide.Caller{}
+	f.hasPass = len(f.cookie) > 0 && st.passes.Find(f.cookie, st.cfg.Pass.Cookie, now, &f.pass) && st.accepts(&f.pass, r.From)
+	switch {
+	case len(f.user) > 0:
+		r.Caller = decide.Caller{Kind: decide.User, Key: xxhash.Sum64(f.user)}
+	case f.hasPass:
+		r.Caller = decide.Caller{Kind: decide.Holder, Level: f.pass.Level, Key: xxhash.Sum64(f.pass.ID[:])}
+	}
+}
+
+// missing tells whether nginx left out what a decision cannot do without.
+func (f *facts) missing() bool { return f.fault != "" && f.fault != "X-Original-Method" }
+
+func (f *facts) secure() bool { return string(f.proto) == "https" }
+
+func indexByte(b []byte, c byte) int {
+	for i, x := range b {
+		if x == c {
+			return i
+		}
+	}
+	return -1
+}

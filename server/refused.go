@@ -1,0 +1,75 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"stile/config"
+	"stile/decide"
+	"stile/server/page"
+)
+
+// Places of the headers that the pages look at.
+var (
+	hAccept         = config.HeaderIndex("Accept")
+	hAcceptLanguage = config.HeaderIndex("Accept-Language")
+	hAcceptEncoding = config.HeaderIndex("Accept-Encoding")
+	hFetchSite      = config.HeaderIndex("Sec-Fetch-Site")
+	hFetchMode      = config.HeaderIndex("Sec-Fetch-Mode")
+	hOrigin         = config.HeaderIndex("Origin")
+	hContentType    = config.HeaderIndex("Content-Type")
+	hRequestedWith  = config.HeaderIndex("X-Requested-With")
+)
+
+// refused serves what a visitor sees in place of a page that was refused. It is reached
+// only from nginx's named location, with the verdict that check gave.
+func (s *Server) refused(ctx *fasthttp.RequestCtx) {
+	f := s.facts.Get().(*facts)
+	defer s.facts.Put(f)
+	f.read(ctx.Request.Header.RawHeaders())
+	noStore(ctx)
+	v, _, ok := decide.ParseToken(borrow(f.verdict))
+	if !ok || v.Action != decide.Refuse {
+		// nginx's own 403, of deny perhaps: a plain one, as without stile.
+		ctx.Response.SetStatusCode(fasthttp.StatusForbidden)
+		ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
+		ctx.Response.SetBodyString("403 Forbidden\n")
+		return
+	}
+	p := page.Refused{Support: f.support()}
+	reason := "too-many-requests"
+	switch v.Reason {
+	case decide.Deny:
+		p.Reason, reason = page.Denied, "denied"
+		ctx.Response.SetStatusCode(fasthttp.StatusForbidden)
+	case decide.Gate:
+		p.Reason, reason = page.Busy, "busy"
+		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	default:
+		p.Reason = page.Limit
+		if v.Unsafe {
+			p.Reason, reason = page.Unsafe, "proof-required"
+		}
+		ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)
+	}
+	if v.Reason != decide.Deny {
+		retry := decide.Retry(v.Retry)
+		p.RetrySeconds = int(retry)
+		retryAfter(ctx, retry)
+	}
+	if !decide.Navigation(&f.req.Header) {
+		s.plain(ctx, f, reason, p.RetrySeconds)
+		return
+	}
+	p.Lang = page.PickLanguage(f.req.Header[hAcceptLanguage])
+	pages := s.state.Load().pages
+	ctx.Response.Header.SetContentType("text/html; charset=utf-8")
+	ctx.Response.Header.Set("Content-Security-Policy", pages.CSP())
+	ctx.Response.SetBodyRaw(pages.AppendRefused(nil, &p))
+}
+
+// wantsJSON tells whether a program asked that reads JSON rather than text.
+func wantsJSON(h *decide.Header) bool {
+	return strings.Contains(h[hAccept], "json") || h[hRequestedWith] != ""
+}

@@ -1,0 +1,248 @@
+// Package server speaks HTTP to nginx: bytes in, bytes out. It turns what nginx says
+// into values, asks decide, and serves the pages that a visitor sees.
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"stile/config"
+	"stile/decide"
+	"stile/decide/mint"
+)
+
+// readBuffer is larger than any header block that nginx passes on: its own limit for a
+// client's is 4 × 8 KiB, and ours come on top. fasthttp answers 431 above it.
+const readBuffer = 48 << 10
+
+// idleTimeout is longer than the 60 s for which nginx keeps an idle connection to an
+// upstream, so that it is never we who close one that nginx is about to use.
+const idleTimeout = 90 * time.Second
+
+// drainTime is how long Run waits for open requests after its context has ended.
+const drainTime = 5 * time.Second
+
+// Server is the daemon. Make it with New, then call Run once.
+type Server struct {
+	file    string // the configuration, "" for the defaults
+	version string
+	log     *slog.Logger
+	now     func() time.Time
+
+	engine *decide.Engine
+	ledger *mint.Ledger
+	state  atomic.Pointer[state]
+	stats  *stats
+	facts  sync.Pool
+}
+
+// Options are what New needs besides the configuration.
+type Options struct {
+	File    string // read again by Reload; "" for the defaults
+	Version string
+	Log     *slog.Logger
+	Now     func() time.Time // default time.Now
+}
+
+// New builds a daemon from a configuration. It makes the key file if there is none,
+// and starts nothing.
+func New(cfg *config.Config, o Options) (*Server, error) {
+	s := &Server{file: o.File, version: o.Version, log: o.Log, now: o.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.facts.New = func() any { return new(facts) }
+	st, err := newState(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if s.engine, err = decide.New(cfg); err != nil {
+		return nil, err
+	}
+	s.ledger = mint.New(mint.Options{
+		Keys: cfg.State.Keys, PerNetworkDay: uint32(cfg.Pass.PerNetworkDay), Target: cfg.Challenge.Target,
+	})
+	s.state.Store(st)
+	s.stats = newStats(s)
+	s.stats.reloaded(true, s.now())
+	return s, nil
+}
+
+// Run listens and serves until ctx ends, then lets open requests finish. reload is
+// read for as long: each value asks for the configuration to be read again.
+// ready is called once both listeners are open.
+func (s *Server) Run(ctx context.Context, reload <-chan struct{}, ready func()) error {
+	cfg := s.state.Load().cfg
+	check, err := listen(cfg.Listen.Check, s.log)
+	if err != nil {
+		return err
+	}
+	admin, err := listen(cfg.Listen.Admin, s.log)
+	if err != nil {
+		return errors.Join(err, check.Close())
+	}
+	return s.Serve(ctx, check, admin, reload, ready)
+}
+
+// Serve is Run on listeners that are open already.
+func (s *Server) Serve(ctx context.Context, check, admin net.Listener, reload <-chan struct{}, ready func()) error {
+	gate := s.fasthttpServer(s.handle)
+	side := s.fasthttpServer(s.handleAdmin)
+	failed := make(chan error, 2)
+	go func() { failed <- gate.Serve(check) }()
+	go func() { failed <- side.Serve(admin) }()
+	if ready != nil {
+		ready()
+	}
+	s.log.Info("ready", "check", check.Addr().String(), "admin", admin.Addr().String(), "rules", s.engine.Policy().Len(), "key", s.state.Load().ring.Fingerprint())
+	for {
+		select {
+		case err := <-failed:
+			return fmt.Errorf("serving: %w", err)
+		case <-reload:
+			s.Reload()
+		case <-ctx.Done():
+			s.log.Info("stopping")
+			drain, cancel := context.WithTimeout(context.Background(), drainTime)
+			defer cancel()
+			err := errors.Join(gate.ShutdownWithContext(drain), side.ShutdownWithContext(drain))
+			if errors.Is(err, context.DeadlineExceeded) {
+				s.log.Warn("stopped with requests open", "after", drainTime)
+				return nil
+			}
+			s.log.Info("stopped")
+			return err
+		}
+	}
+}
+
+// Handler is the whole of the daemon's nginx side, for tests and embedding.
+func (s *Server) Handler() fasthttp.RequestHandler { return s.handle }
+
+func (s *Server) fasthttpServer(h fasthttp.RequestHandler) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:               h,
+		ErrorHandler:          s.protocolError,
+		Logger:                discard{}, // its errors come through ErrorHandler, counted
+		ReadBufferSize:        readBuffer,
+		MaxRequestBodySize:    2 * maxProofBytes,
+		IdleTimeout:           idleTimeout,
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true, // nginx sets its own
+		NoDefaultContentType:  true,
+		CloseOnShutdown:       true,
+	}
+}
+
+// protocolError answers what is no HTTP request of ours. nginx turns any such status
+// of the check into a refusal, never into an allow.
+func (s *Server) protocolError(ctx *fasthttp.RequestCtx, err error) {
+	s.stats.protocolErrors.Inc()
+	status := fasthttp.StatusBadRequest
+	var small *fasthttp.ErrSmallBuffer
+	switch {
+	case errors.As(err, &small):
+		status = fasthttp.StatusRequestHeaderFieldsTooLarge
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		status = fasthttp.StatusRequestEntityTooLarge
+	}
+	noStore(ctx)
+	ctx.Response.SetStatusCode(status)
+}
+
+// handle serves nginx. check, challenge and refused answer to their exact raw target
+// only, so that no path of a client that nginx passes on can reach them.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	defer s.recovered(ctx)
+	target := ctx.Request.Header.RequestURI()
+	switch string(target) {
+	case "/check":
+		s.check(ctx)
+		return
+	case "/challenge":
+		s.challenge(ctx)
+		return
+	case "/refused":
+		s.refused(ctx)
+		return
+	}
+	path, query, _ := bytes.Cut(target, []byte{'?'})
+	switch string(path) {
+	case "/.stile/stile.js":
+		s.script(ctx, query)
+	case "/.stile/proof":
+		s.proof(ctx)
+	case "/.stile/pass":
+		s.hasPass(ctx)
+	case "/.stile/wait":
+		s.wait(ctx, query)
+	case "/.stile/prove":
+		s.prove(ctx, query)
+	default:
+		noStore(ctx)
+		ctx.Response.SetStatusCode(fasthttp.StatusNotFound)
+		ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
+		ctx.Response.SetBodyString("404 Not Found\n")
+	}
+}
+
+// recovered turns a fault of ours into a refusal: a crash that a client can cause would
+// make nginx let everybody in.
+func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
+	if fault := recover(); fault != nil {
+		s.stats.panicked(s.log, fault, debug.Stack())
+		ctx.Response.Reset()
+		noStore(ctx)
+		v := decide.Verdict{Action: decide.Refuse, Reason: decide.Panic, Retry: 5}
+		ctx.Response.Header.SetBytesV("X-Stile-Verdict", v.AppendToken(nil, ""))
+		ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)
+	}
+}
+
+// Reload reads the configuration again and swaps everything at once, or keeps what is
+// there and says why.
+func (s *Server) Reload() {
+	err := s.reload()
+	s.stats.reloaded(err == nil, s.now())
+	if err != nil {
+		s.log.Error("reload failed, the old configuration stays in force", "error", err.Error())
+		return
+	}
+	s.log.Info("reloaded", "file", s.file, "rules", s.engine.Policy().Len(), "key", s.state.Load().ring.Fingerprint())
+}
+
+func (s *Server) reload() error {
+	cfg, err := config.Load(s.file)
+	if err != nil {
+		return err
+	}
+	st, err := newState(cfg)
+	if err != nil {
+		return err
+	}
+	if err := s.engine.Reload(cfg); err != nil {
+		return err
+	}
+	old := s.state.Swap(st).cfg
+	if old.Listen != cfg.Listen || old.State != cfg.State {
+		s.log.Warn("[listen] and [state] take effect at the next start, not by a reload")
+	}
+	return nil
+}
+
+type discard struct{}
+
+func (discard) Printf(string, ...any) {}
