@@ -1,7 +1,6 @@
 package nginxtest
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -118,15 +117,6 @@ func (d *Daemon) Reset() {
 // Stop ends the daemon at once: listener and connections are closed. Calling it again does nothing.
 func (d *Daemon) Stop() {
 	_ = d.server.Close()
-	<-d.done
-}
-
-// Drain ends the daemon as a restart should: it accepts nothing more, answers what it is at, and closes each
-// connection as it falls idle.
-func (d *Daemon) Drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	_ = d.server.Shutdown(ctx)
 	<-d.done
 }
 

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -34,7 +35,7 @@ import (
 // patience bounds every wait for nginx. It is far more than a busy machine needs.
 const patience = 20 * time.Second
 
-// Options says what to start. Only Site is needed.
+// Options says what to start. The zero value is an nginx without a server.
 type Options struct {
 	// Site is the name of a shipped site ("plain-proxy.conf"), or text for the http
 	// level of nginx.conf: upstreams, servers, maps.
@@ -49,14 +50,17 @@ type Options struct {
 	// HTTP is text for the http level that comes before stile's files.
 	HTTP string
 
-	// Replace is a list of old and new texts, replaced in the shipped files and in Site.
+	// Replace is a list of old and new texts, replaced in the shipped files and in Site, in that order.
 	// Each old text must be somewhere, or the test fails.
 	Replace []string
+
+	// Files is more files for nginx, by their path under Dir.
+	Files map[string]string
 
 	// Workers is the number of worker processes. Default: 1.
 	Workers int
 
-	// Connections is the number of connections of a worker. Default: 4096.
+	// Connections is the number of connections of a worker, to clients, to the daemon and to the application. Default: 1024.
 	Connections int
 }
 
@@ -153,14 +157,17 @@ func (n *Nginx) Stop() {
 		n.t.Errorf("nginxtest: nginx had to be killed")
 	}
 	n.cmd = nil
-	log := n.Errors()
-	for line := range strings.Lines(log) {
+	var log strings.Builder
+	for line := range strings.Lines(n.Errors()) {
 		if strings.Contains(line, "[alert]") || strings.Contains(line, "[emerg]") {
 			n.t.Errorf("nginx: %s", line)
 		}
+		if !strings.Contains(line, "[notice]") && !strings.Contains(line, "closed keepalive connection") {
+			log.WriteString(line)
+		}
 	}
 	if n.t.Failed() {
-		n.t.Logf("nginx's error log ends in:\n%s", log[max(0, len(log)-4000):])
+		n.t.Logf("nginx's error log ends in:\n%s", log.String()[max(0, log.Len()-4000):])
 	}
 }
 
@@ -204,6 +211,7 @@ func prepare(t testing.TB, o Options) (*Nginx, []*net.TCPListener) {
 	var listeners []*net.TCPListener
 	files["sites/site.conf"], listeners = n.ports(files["sites/site.conf"], app)
 	files["nginx.conf"] = n.mainFile(o)
+	maps.Copy(files, o.Files)
 	for name, text := range files {
 		name = filepath.Join(n.dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -216,14 +224,14 @@ func prepare(t testing.TB, o Options) (*Nginx, []*net.TCPListener) {
 	return n, listeners
 }
 
-var portInText = regexp.MustCompile(`\blisten (\d+)\b|\b127\.0\.0\.1:(\d+)\b`)
+var portInText = regexp.MustCompile(`\blisten (\d+)([ ;])|\b127\.0\.0\.1:(\d+)\b`)
 
 // ports puts a listener's address in place of every port in the text.
 func (n *Nginx) ports(text, app string) (string, []*net.TCPListener) {
 	var listeners []*net.TCPListener
 	text = portInText.ReplaceAllStringFunc(text, func(found string) string {
 		m := portInText.FindStringSubmatch(found)
-		port, err := strconv.Atoi(m[1] + m[2])
+		port, err := strconv.Atoi(m[1] + m[3])
 		if err != nil {
 			n.t.Fatalf("nginxtest: port in %q: %s", found, err)
 		}
@@ -239,7 +247,7 @@ func (n *Nginx) ports(text, app string) (string, []*net.TCPListener) {
 			n.addrs[port] = l.Addr().String()
 		}
 		if m[1] != "" {
-			return "listen " + n.addrs[port]
+			return "listen " + n.addrs[port] + m[2]
 		}
 		return n.addrs[port]
 	})
@@ -256,7 +264,12 @@ func (n *Nginx) mainFile(o Options) string {
 		workers = 1
 	}
 	if connections == 0 {
-		connections = 4096
+		connections = 1024
+	}
+	files := connections + 128 // for logs, sockets and temporary files
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Max < uint64(files) {
+		n.t.Fatalf("nginxtest: this machine allows a process %d open files, and nginx wants %d", limit.Max, files)
 	}
 	return fmt.Sprintf(`%s
 daemon off;
@@ -279,7 +292,7 @@ http {
     include conf.d/stile.conf;
     include sites/site.conf;
 }
-`, user, workers, 2*connections+64, n.dir, connections, o.HTTP)
+`, user, workers, files, n.dir, connections, strings.ReplaceAll(o.HTTP, nginx.Prefix, n.dir))
 }
 
 // test runs `nginx -t`. A warning fails the test too: what we ship gives none.
