@@ -1,7 +1,9 @@
 package nginx_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -120,7 +122,7 @@ func TestMethods(t *testing.T) {
 func TestHeadAndKeepAlive(t *testing.T) {
 	w := start(t, plain(``))
 	for _, method := range []string{"HEAD", "GET"} {
-		conns := make(map[string]bool)
+		conns := make(map[int]bool)
 		c := w.Dial(80)
 		for i := range 10 {
 			w.d.Always([]*nginxtest.Answer{nginxtest.Challenge, nginxtest.Refuse}[i%2])
@@ -261,6 +263,57 @@ func TestWhereNobodyIsAsked(t *testing.T) {
 	w.expect("rewrite", w.Get("/rewrite"), 302, 0, 0)
 	w.expect("satisfy any", w.Get("/any/x"), 200, 0, 1)
 	w.expect("an auth_request of its own", w.Get("/other/x"), 200, 0, 1)
+}
+
+// N12: the site's own limits come first, and count a request once though it is asked about.
+func TestLimitsOfTheSite(t *testing.T) {
+	o := plain(`
+	limit_req zone=few burst=1 nodelay; limit_req_status 429;
+	limit_conn one 1;
+	`)
+	o.HTTP = "limit_req_zone $binary_remote_addr zone=few:1m rate=1r/m; limit_conn_zone $binary_remote_addr zone=one:1m;"
+	w := start(t, o)
+	w.expect("the first", w.Get("/x"), 200, 1, 1)
+	w.expect("the second", w.Get("/x"), 200, 1, 1)
+	r := w.Get("/x")
+	header(t, r, "Retry-After", "")
+	w.expect("one too many", r, 429, 0, 0)
+}
+
+// C042: a protocol that is switched to after one check is left alone; a refused handshake gets the page's status.
+func TestWebSocket(t *testing.T) {
+	w := start(t, plain(`
+	location /ws { proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_pass http://app; }
+	`))
+	w.app.Handle(func(rw http.ResponseWriter, r *http.Request) {
+		conn, rest, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: "+r.Header.Get("Upgrade")+"\r\n\r\n")
+		line, _ := rest.ReadString('\n')
+		io.WriteString(conn, "echo "+line)
+	})
+	c := w.Dial(80)
+	handshake := nginxtest.Request("GET", "/ws", "", "Connection: Upgrade", "Upgrade: websocket")
+	io.WriteString(c, handshake)
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != 101 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	io.WriteString(c, "hello\n")
+	if line, err := in.ReadString('\n'); line != "echo hello\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	if calls := w.d.Calls("/check"); len(calls) != 1 || calls[0].Header.Get("Upgrade") != "websocket" {
+		t.Errorf("the daemon was told %v", calls)
+	}
+	w.expectCounts("admitted", 1, 1)
+	w.d.Always(nginxtest.Challenge)
+	w.expect("challenged", w.Raw(80, handshake), 503, 1, 0)
 }
 
 // N13: the site's headers are for the site's pages.

@@ -226,7 +226,9 @@ func await(t *testing.T, what string, ok func() bool) {
 // A kept connection that the daemon closes just when nginx uses it is tried afresh: it neither opens nor
 // refuses, and it is the same request to the daemon (so that it is charged once).
 func TestStaleConnection(t *testing.T) {
-	w := startWithoutDaemon(t, plain(``))
+	o := plain(``)
+	o.HTTP = "proxy_next_upstream off; proxy_next_upstream_timeout 1ms;" // for the site's own backend
+	w := startWithoutDaemon(t, o)
 	var mu sync.Mutex
 	ids := make(map[string]int)
 	posts := 0

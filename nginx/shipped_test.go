@@ -119,7 +119,7 @@ func TestShippedFilesKeepTheRules(t *testing.T) {
 
 // What a site sets for its own backend further up stays away from stile's locations.
 func TestUnderHostileDefaults(t *testing.T) {
-	o := plain(``)
+	o := plain(`location /denied/ { deny all; proxy_pass http://app; }`)
 	o.HTTP = `
 	proxy_cache_path /run/stile/hostile keys_zone=hostile:1m use_temp_path=off;
 	proxy_cache hostile; proxy_cache_key $host; proxy_cache_valid any 1m; proxy_cache_methods GET HEAD POST;
@@ -188,8 +188,12 @@ func TestUnderHostileDefaults(t *testing.T) {
 		header(t, r, "Retry-After", "17")
 		w.expect("refused", r, 429, 1, 0)
 	}
+	w.expect("the site's own denial", w.Get("/denied/x"), 403, 0, 0)
 	w.d.Always(nginxtest.Allow)
 	w.expect("allowed", w.Get("/x"), 200, 1, 1)
+	w.d.Stop()
+	w.expect("no daemon", w.Get("/y"), 200, 0, 1)
+	w.expect("a public file, and no daemon", w.Get("/.stile/stile.js"), 503, 0, 0)
 }
 
 // A server's own error pages for 401 and 403: of two error_page lines for a status the first one counts.

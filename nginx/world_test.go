@@ -17,10 +17,12 @@ server {
     server_name site.example;
     include snippets/stile.conf;
     client_max_body_size 50m;
-    proxy_http_version 1.1;
-    proxy_set_header Connection "";
-    proxy_set_header Host $host;
-    location / { proxy_pass http://app; }
+    location / {
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header Host $host;
+        proxy_pass http://app;
+    }
     %s
 }
 `

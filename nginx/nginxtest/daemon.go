@@ -1,6 +1,7 @@
 package nginxtest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -19,9 +21,12 @@ type Call struct {
 	Target string // raw, as it was sent: "/check", "/challenge", "/refused" or "/.stile/..."
 	Header http.Header
 	Body   string
-	Conn   string // names the connection: kept ones come again
-	Number int    // of this call, from 1
+	Conn   int // the number of its connection, from 1: kept ones come again
+	Number int // of this call, from 1
 }
+
+// connKey finds a connection's number in a request's context: the peers of a unix socket have no address.
+type connKey struct{}
 
 // Answer is what a Daemon answers. The zero value is an empty 200.
 type Answer struct {
@@ -46,6 +51,7 @@ type Daemon struct {
 	calls  []Call
 	count  int
 	script func(Call) *Answer
+	conns  atomic.Int32
 	server *http.Server
 	done   chan struct{}
 }
@@ -63,7 +69,9 @@ func ServeDaemon(t testing.TB, l net.Listener) *Daemon {
 	d.server = &http.Server{
 		Handler:        d,
 		MaxHeaderBytes: 1 << 20,
-		ConnContext:    withConn,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, int(d.conns.Add(1)))
+		},
 	}
 	go func() {
 		defer close(d.done)
@@ -125,7 +133,8 @@ func (d *Daemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	d.mu.Lock()
 	d.count++
-	c := Call{Method: r.Method, Target: r.RequestURI, Header: r.Header.Clone(), Body: string(body), Conn: connOf(r), Number: d.count}
+	c := Call{Method: r.Method, Target: r.RequestURI, Header: r.Header.Clone(), Body: string(body), Number: d.count}
+	c.Conn, _ = r.Context().Value(connKey{}).(int)
 	d.calls = append(d.calls, c)
 	script := d.script
 	d.mu.Unlock()
