@@ -51,7 +51,7 @@ type Config struct {
 		Title, Logo, Contact string
 	}
 
-	Meters  []Meter  // the operator's, then those of presets that a rule uses
+	Meters  []Meter  // those that a rule uses, in the order of the files
 	Rules   []Rule   // the operator's, then those of the includes in their order
 	Expects []Expect // likewise
 	Files   []string // what was read, in order: "stile.toml", "preset:generic"
@@ -118,7 +118,7 @@ type Expect struct {
 	Agent   string            // "": none
 	Addr    string            // a valid address, or "": any that no rule names
 	Header  map[string]string // canonical names: those of Headers, and Host
-	Verdict string            // "allow", "deny", "trap", "challenge", "challenge 2", "meter NAME NAME…"
+	Verdict string            // "allow", "deny", "trap", "challenge", "challenge 2", "challenge 3", "meter NAME NAME…"
 	Pos     Pos
 }
 

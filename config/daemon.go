@@ -62,7 +62,7 @@ func (in *reading) readDaemon(top *table) {
 	})
 	single("state", func(t *table) {
 		t.absolute("dir", &c.State.Dir)
-		if n, ok := t.number("keys", 1024, 1<<24, " (each takes 16 bytes in several tables of each meter)"); ok {
+		if n, ok := t.number("keys", 1024, 1<<22, " (each takes 16 bytes in a few tables of each meter)"); ok {
 			c.State.Keys = int(n)
 		}
 	})

@@ -68,7 +68,11 @@ func readFile(file string) (text, why string) {
 	f, err := os.Open(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Sprintf("no such file: make one with `touch %s` (an empty file means the defaults), or leave -c out", file)
+		first := ""
+		if dir := filepath.Dir(file); !exists(dir) {
+			first = "mkdir -p " + dir + " && "
+		}
+		return "", fmt.Sprintf("no such file: make one with `%stouch %s` (an empty file means the defaults), or leave -c out", first, file)
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Sprintf("permission denied: let the user that runs stile read it, for instance with `chmod a+r %s`", file)
 	case err != nil:
@@ -86,6 +90,11 @@ func readFile(file string) (text, why string) {
 		return "", fmt.Sprintf("is larger than %d bytes: is it a configuration? if so, cut it in two and include one in the other", maxBytes)
 	}
 	return string(b), ""
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // reading is one configuration while it is read.

@@ -148,6 +148,7 @@ func TestUnreadableFiles(t *testing.T) {
 		}
 	}
 	bad("stile.toml", "no such file: make one with `touch stile.toml` (an empty file means the defaults), or leave -c out")
+	bad("/nowhere/at/all/stile.toml", "no such file: make one with `mkdir -p /nowhere/at/all && touch /nowhere/at/all/stile.toml` (")
 	bad(d, "is a directory: name a file in it")
 	bad("big.toml", "is larger than 1048576 bytes")
 	if os.Getuid() != 0 {

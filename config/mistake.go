@@ -27,7 +27,13 @@ func (m *Mistake) Error() string {
 			b.WriteString(part)
 		}
 	}
-	return b.String()
+	// One line, whatever was quoted: the file may be anything, or the library's words.
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, b.String())
 }
 
 // join makes one error of all mistakes, in reading order. files says which is first.

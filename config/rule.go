@@ -143,7 +143,7 @@ func (in *reading) resolveRules() {
 			}
 		}
 		if r.Do == MeterAction && len(r.Meters) > 0 && len(r.Meters) == len(r.meters) {
-			in.unlimitedPass(r)
+			in.unlimited(r)
 		}
 	}
 }
@@ -159,15 +159,20 @@ func (in *reading) noMeter(name string) string {
 	return "there is no such meter; there are " + strings.Join(names, ", ")
 }
 
-// unlimitedPass reports a rule under which a pass would lift the limit instead of
-// raising it.
-func (in *reading) unlimitedPass(r *ruleDef) {
+// unlimited reports a rule under which a pass would lift the limit instead of raising
+// it, or be the only thing that is limited.
+func (in *reading) unlimited(r *ruleDef) {
+	var pass, stranger bool
 	for _, n := range r.Meters {
-		if in.meters[n].Pass > 0 {
-			return
-		}
+		m := &in.meters[n]
+		pass = pass || m.Pass > 0
+		stranger = stranger || m.Stranger > 0 || m.Strangers > 0
 	}
-	m := &in.meters[r.Meters[0]]
-	m.table.report(m.table.node, fmt.Sprintf("rule %q would not limit a visitor with a pass at all", r.Name),
-		"add pass = 600, or as many as a busy person needs")
+	m := in.meters[r.Meters[0]].table
+	switch {
+	case !pass:
+		m.report(m.node, fmt.Sprintf("rule %q would not limit a visitor with a pass at all", r.Name), "add pass = 600, or as many as a busy person needs")
+	case !stranger:
+		m.report(m.node, fmt.Sprintf("rule %q would limit visitors with a pass, and strangers not at all", r.Name), "add stranger = 30, or as many as you would give anybody")
+	}
 }

@@ -196,12 +196,12 @@ func (t *table) table(key, kind, where string) (*table, bool) {
 	if !ok {
 		_, array := v.([]map[string]any)
 		switch {
-		case array:
-			t.report(n, "[["+key+"]]", fmt.Sprintf("there is one of it: write [%s]", key))
 		case key == "header":
 			t.wrong(key, `want header = { Accept = "text/html" }`)
 		case key == "not":
 			t.wrong(key, `want not = { path = "/public/**" }, with any of the matchers`)
+		case array:
+			t.report(n, "[["+key+"]]", fmt.Sprintf("there is one of it: write [%s]", key))
 		default:
 			t.wrong(key, "want a table: [%s], and its keys in the lines below", key)
 		}
