@@ -262,6 +262,8 @@ func writeVectors(t *testing.T) {
 	add("all zeros", 32, base64.RawURLEncoding.EncodeToString(make([]byte, 4*parts)), ErrWrong)
 	add("padded", 32, solution(cut(4*parts))+"=", ErrMalformed)
 	add("line break", 32, solution(cut(4*parts))+"\n", ErrMalformed)
+	add("line break where it does not change the decoded length", 33, solution(cut(4*33))+"\n", ErrMalformed)
+	add("nothing but a line break", 32, "\n", ErrMalformed)
 	add("spare bits set", 32, spell(solution(cut(4*parts))), ErrMalformed)
 	add("the other alphabet", 32, "+/"+solution(cut(4 * parts))[2:], ErrMalformed)
 	add("the most parts, and one", 32, base64.RawURLEncoding.EncodeToString(make([]byte, 4*MaxParts+4)), ErrMalformed)

@@ -38,12 +38,12 @@ func puzzleOf(a Algorithm) *puzzle {
 // AppendSolution decodes a solution as browsers send it, base64url without padding,
 // and appends it to dst: at most MaxSolution bytes. It has one spelling too.
 func AppendSolution(dst, text []byte) ([]byte, error) {
-	size := encoding.DecodedLen(len(text))
-	if size > MaxSolution {
+	if encoding.DecodedLen(len(text)) > MaxSolution {
 		return dst, ErrMalformed
 	}
 	out, err := encoding.AppendDecode(dst, text)
-	if err != nil || len(out)-len(dst) != size { // shorter: there were line breaks in it
+	// Decode skips line breaks: with them in it the text is longer than it need be.
+	if err != nil || encoding.EncodedLen(len(out)-len(dst)) != len(text) {
 		return dst, ErrMalformed
 	}
 	return out, nil
