@@ -219,7 +219,7 @@ func parseProof(contentType string, body []byte) (token string, solution []byte,
 		return "", nil, errProof // something after the object
 	}
 	solution, err = pow.AppendSolution(nil, []byte(b.Solution))
-	if err != nil {
+	if err != nil || len(solution) == 0 || len(solution)%4 != 0 {
 		return "", nil, errProof
 	}
 	return b.Token, solution, nil

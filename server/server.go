@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -74,11 +75,19 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	}
 	s.ledger = mint.New(mint.Options{
 		Keys: cfg.State.Keys, PerNetworkDay: uint32(cfg.Pass.PerNetworkDay), Target: cfg.Challenge.Target,
+		Base: bitsFor(cfg.Challenge.Target),
 	})
 	s.state.Store(st)
 	s.stats = newStats(s)
 	s.stats.reloaded(true, s.now())
 	return s, nil
+}
+
+// baseBits is the difficulty of a part from which the calibration starts: with 2^18 hashes
+// a part, 32 parts take a second at 8 million hashes a second, which is a phone with
+// WebAssembly, or two threads of an old laptop.
+func baseBits(target time.Duration) uint8 {
+	return uint8(max(18+math.Round(math.Log2(target.Seconds())), 4))
 }
 
 // Run listens and serves until ctx ends, then lets open requests finish. reload is
@@ -237,8 +246,8 @@ func (s *Server) reload() error {
 		return err
 	}
 	old := s.state.Swap(st).cfg
-	if old.Listen != cfg.Listen || old.State != cfg.State {
-		s.log.Warn("[listen] and [state] take effect at the next start, not by a reload")
+	if old.Listen != cfg.Listen || old.State != cfg.State || old.Pass.PerNetworkDay != cfg.Pass.PerNetworkDay || old.Challenge.Target != cfg.Challenge.Target {
+		s.log.Warn("[listen], [state], [pass] per_network_day and [challenge] target take effect at the next start, not by a reload")
 	}
 	return nil
 }
