@@ -53,12 +53,13 @@ func (n *node) last() *node {
 	return n
 }
 
-// maxDepth is how many brackets may be open at once. A configuration needs four.
+// maxDepth is how many brackets may be open at once, and how many parts a dotted key may
+// have, for which the library takes time by the square. A configuration needs four.
 const maxDepth = 32
 
 // locate finds every key and element of a valid TOML text. It ends for any text; for
-// an invalid one the places mean nothing. deep: more than maxDepth brackets are open
-// somewhere, at the root's line.
+// an invalid one the places mean nothing. deep: something goes deeper than maxDepth, at
+// the root's line.
 func locate(text string) (root *node, deep bool) {
 	s := scanner{s: text, line: 1}
 	root = &node{line: 1}
@@ -152,7 +153,8 @@ func (s *scanner) key() (path []string) {
 			path = append(path, s.s[start:s.i])
 		}
 		s.blank(false)
-		if s.i >= len(s.s) || s.s[s.i] != '.' {
+		s.deep = s.deep || len(path) > maxDepth
+		if s.i >= len(s.s) || s.s[s.i] != '.' || s.deep {
 			return path
 		}
 		s.i++

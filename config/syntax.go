@@ -14,7 +14,7 @@ func decode(file, text string) (map[string]any, *node, *Mistake) {
 	root, deep := locate(text)
 	if deep {
 		return nil, nil, &Mistake{Pos: Pos{file, root.line}, Where: "not TOML",
-			What: fmt.Sprintf("more than %d brackets are open here", maxDepth), Want: "close one"}
+			What: fmt.Sprintf("brackets or a dotted key go more than %d deep here", maxDepth), Want: "close a bracket or a quote before"}
 	}
 	m, err := decodeTOML(text)
 	if err == nil {

@@ -269,6 +269,9 @@ func (t *table) finish() {
 // otherKey says what may have been meant by a key that does not exist here.
 func (t *table) otherKey(key string) string {
 	here := known[t.kind]
+	if len(t.in.mistakes) > 200 {
+		return "" // this is no configuration of ours; do not take minutes to say so
+	}
 	word, ok := otherWords[strings.ToLower(key)]
 	switch hint := didYouMean(key, here); {
 	case hint != "":
