@@ -33,9 +33,6 @@ var known = map[string][]string{
 // included are the keys that files other than the main one may have.
 var included = []string{"include", "meter", "rule", "expect"}
 
-// patternKeys have checks of their own for line breaks and the like.
-var patternKeys = map[string]bool{"host": true, "path": true, "query": true, "agent": true, "header": true}
-
 const (
 	noGates    = "this version of stile has no gates yet; remove it"
 	noCaptchas = `this version of stile asks for work only: kind = "pow"; remove it`

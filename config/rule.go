@@ -12,7 +12,7 @@ type ruleDef struct {
 	Rule
 	table  *table
 	meters []item
-	broken bool // its matchers have mistakes: nothing is known about what it matches
+	broken bool // it has mistakes: nothing is known about what it was meant to match
 }
 
 // A rule's name travels in the verdict's header and is a label of metrics.
@@ -22,6 +22,7 @@ var ruleName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9 _./:+-]{0,62}[A-Za-z0
 const maxRuleMeters = 8
 
 func (in *reading) readRule(t *table) {
+	before := len(in.mistakes)
 	r := Rule{Level: 1, Pos: Pos{t.file, t.node.line}}
 	if name, ok := t.text("name"); ok {
 		r.Name = name
@@ -33,10 +34,8 @@ func (in *reading) readRule(t *table) {
 		t.report(t.node, "it has no name", `give it one, such as name = "search pages": verdicts, logs and metrics show it`)
 	}
 	t.action(&r)
-	before := len(in.mistakes)
 	r.Match = t.match()
-	broken := len(in.mistakes) > before
-	if r.Do == Allow && !broken {
+	if r.Do == Allow && len(in.mistakes) == before {
 		t.patterns("path", checkExempt)
 	}
 	if m, ok := choose(t, "mode", modes); ok {
@@ -51,7 +50,7 @@ func (in *reading) readRule(t *table) {
 	meters := t.texts("meter")
 	t.combination(&r, meters)
 	t.finish()
-	in.rules = append(in.rules, ruleDef{r, t, meters, broken})
+	in.rules = append(in.rules, ruleDef{r, t, meters, len(in.mistakes) > before})
 }
 
 // action reads do, or suspect in its place.

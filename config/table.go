@@ -75,7 +75,7 @@ func (t *table) text(key string) (s string, ok bool) {
 		t.wrong(key, `want text in quotes, such as %s = %q`, key, exampleOf(key))
 		return "", false
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) && !patternKeys[key] {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		t.wrong(key, "want one line, without control characters")
 		return "", false
 	}
@@ -92,7 +92,7 @@ func (t *table) texts(key string) []item {
 		return []item{{v, n}}
 	case []any:
 		if len(v) == 0 {
-			t.wrong(key, "an empty list matches nothing: name something, or leave %s out", key)
+			t.wrong(key, "the list is empty: name something, or leave %s out", key)
 		}
 		if len(v) > maxItems {
 			t.wrong(key, "want at most %d entries", maxItems)

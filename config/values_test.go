@@ -289,6 +289,14 @@ func TestNotShadowed(t *testing.T) {
 	}
 }
 
+// A rule with a mistyped matcher is not taken for one that matches everything.
+func TestBrokenRuleShadowsNothing(t *testing.T) {
+	_, err := Parse("stile.toml", []byte("[[rule]]\nname = \"z\"\npahts = \"/z\"\ndo = \"deny\"\n"+ruleA))
+	if err == nil || strings.Contains(err.Error(), "never") || !strings.Contains(err.Error(), `did you mean "path"?`) {
+		t.Error(err)
+	}
+}
+
 func TestWords(t *testing.T) {
 	f := func(got, want string) {
 		t.Helper()
