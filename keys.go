@@ -1,8 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"time"
 
 	"stile/config"
@@ -44,7 +45,7 @@ Passes stay valid over a rotation. Replicas need the same file.
 
 func newKey(cfg *config.Config) int {
 	if err := key.Create(cfg.Key.File); err != nil {
-		if os.IsExist(err) {
+		if errors.Is(err, fs.ErrExist) {
 			err = fmt.Errorf("%w (to change keys without logging anybody out: stile key rotate)", err)
 		}
 		return fail(err)

@@ -139,5 +139,11 @@ func write(file string, keys []Key, replace bool) (err error) {
 		}
 		return os.Rename(f.Name(), file)
 	}
-	return os.Link(f.Name(), file) // fails if the file exists
+	if err := os.Link(f.Name(), file); err != nil { // Link does not replace
+		if errors.Is(err, fs.ErrExist) {
+			return &fs.PathError{Op: "create", Path: file, Err: fs.ErrExist}
+		}
+		return err
+	}
+	return nil
 }
