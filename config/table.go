@@ -291,7 +291,10 @@ func (t *table) otherKey(key string) string {
 			return fmt.Sprintf(": did you mean %q %s?", near, homes(near))
 		}
 	}
-	if word := otherWords[nearest(key, slices.Sorted(maps.Keys(otherWords)))]; homes(word) != "" {
+	switch word := otherWords[nearest(key, slices.Sorted(maps.Keys(otherWords)))]; {
+	case slices.Contains(here, word):
+		return fmt.Sprintf(": did you mean %q?", word)
+	case homes(word) != "":
 		return fmt.Sprintf(": did you mean %q %s?", word, homes(word))
 	}
 	return "; there are " + strings.Join(here, ", ")
