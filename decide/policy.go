@@ -17,6 +17,7 @@ const PointsPerLevel = 10
 
 // Policy is one configuration, compiled. It is immutable; its counters are not.
 type Policy struct {
+	sieves  []sieve // of each rule, close together
 	rules   []rule
 	meters  []limiter
 	observe bool
@@ -51,6 +52,7 @@ func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
 		}
 		r.strict = p.strictness(&r)
 		p.rules = append(p.rules, r)
+		p.sieves = append(p.sieves, newSieve(&m))
 	}
 	return p, nil
 }
@@ -136,7 +138,13 @@ func (p *Policy) find(r *Request) (found int, points int, observed int) {
 
 func (p *Policy) walk(r *Request, path string) (found int, points int, observed int) {
 	observed = -1
-	for i := range p.rules {
+	get := r.Method == "GET"
+	for i := range p.sieves {
+		// Fast path: most rules are about other paths, or other methods.
+		if v := &p.sieves[i]; get && v.notGet || !v.paths.May(path) {
+			continue
+		}
+		// Slow path.
 		ru := &p.rules[i]
 		if ru.match.miss(r, path) != "" {
 			continue

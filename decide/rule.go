@@ -43,6 +43,23 @@ type matcher struct {
 	not     *matcher
 }
 
+// sieve is what can be said about a rule without looking at it.
+type sieve struct {
+	paths  pattern.Sieve
+	notGet bool // the rule is about other methods
+}
+
+func newSieve(m *matcher) sieve {
+	v := sieve{notGet: len(m.methods) > 0 && !slices.Contains(m.methods, "GET")}
+	if len(m.paths) == 0 {
+		v.paths.All()
+	}
+	for i := range m.paths {
+		v.paths.Add(&m.paths[i])
+	}
+	return v
+}
+
 type headerMatcher struct {
 	index    int
 	patterns []pattern.Text
