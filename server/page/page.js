@@ -1,0 +1,347 @@
+// @license magnet:?xt=urn:btih:d3d9a9a6595521f9666a5e94cc830dab83b65699&dn=expat.txt Expat
+//
+// The challenge page's script; it follows the solver's in one file. It solves, hands
+// the solution in, asks whether the browser kept the pass, and reloads the page: the
+// address, its query and its fragment stay. It stops with a message and a button
+// rather than ever going round in circles. On the "very busy" page it only reloads,
+// later. ES2017, no build step: the daemon only drops the comments.
+(function () {
+  'use strict';
+
+  if (typeof document === 'undefined') return; // in a worker
+
+  const LOOPS = 3; // reloads that led to another challenge before we stop
+  const MINUTE = 60e3;
+  const UNREACHABLE = new Error('unreachable');
+  const script = (document.currentScript || {}).src; // for the workers
+
+  let data, words, area, status, way;
+  let bar, percent; // while solving
+  let solution = new Uint8Array(0), solved = 0;
+  let busy = false; // solving, or talking to the site
+  let over = false; // the pass is here
+  let began = Date.now();
+
+  function start() {
+    const block = document.getElementById('data');
+    if (!block) return; // the loader may have fetched this file twice
+    block.remove();
+    data = JSON.parse(block.textContent);
+    addEventListener('pageshow', restored);
+    if (data.retry) return retry();
+    words = data.words;
+    area = document.getElementById('js');
+    status = area.firstChild;
+    way = document.getElementById('way');
+    way.remove();
+    if (!data.prove && recent().length >= LOOPS) return stop(words.loop, button(fresh));
+    document.addEventListener('visibilitychange', function () {
+      if (!document.hidden && !busy) check();
+    });
+    run();
+  }
+
+  // retry: a hidden page waits until somebody looks at it, and no two come at once.
+  function retry() {
+    const again = function () {
+      if (document.hidden) document.addEventListener('visibilitychange', again, {once: true});
+      else location.reload();
+    };
+    setTimeout(again, data.retry * 1e3 * (1 + Math.random() / 2));
+  }
+
+  // restored: Back or Forward has brought this page back to life as it was left.
+  async function restored(event) {
+    if (!event.persisted) return;
+    if (data.retry) return location.reload();
+    if (data.prove && over) return;
+    over = false;
+    if (!await check()) run();
+  }
+
+  // ---- solving ----
+
+  async function run() {
+    if (busy || over) return;
+    if (origin === 'null') return embedded(); // a sandboxed frame: the site would not hear us
+    busy = true;
+    began = Date.now();
+    show();
+    const slow = setTimeout(function () {
+      say(words.slow);
+    }, 8e3);
+    try {
+      await turn();
+      const beat = setInterval(tell, 1e3, WORKING);
+      tell(WORKING);
+      try {
+        await prove();
+      } finally {
+        clearInterval(beat);
+      }
+    } catch (e) {
+      if (over) return;
+      if (e === UNREACHABLE) stop(words.network, button(run));
+      else fail();
+    } finally {
+      clearTimeout(slow);
+      busy = false;
+    }
+  }
+
+  async function prove() {
+    while (!over) {
+      if (solved < data.parts) {
+        const more = await stile.solve({
+          algorithm: data.algorithm, token: data.token, bits: data.bits, parts: data.parts,
+          from: solved, script: script, onprogress: progress
+        });
+        const both = new Uint8Array(solution.length + more.length);
+        both.set(solution);
+        both.set(more, solution.length);
+        solution = both;
+        solved = data.parts;
+      }
+      if (over) return;
+      const [code, answer] = await reach(post);
+      if (over) return;
+      if (code === 200) return finish();
+      if (code === 402 && answer.parts > solved) { // the price has risen meanwhile
+        data.parts = answer.parts;
+        say(words.more);
+      } else if (code === 410 && !memory().expired) {
+        remember({expired: Date.now() + MINUTE});
+        over = true;
+        location.reload();
+      } else if (code === 429) {
+        return stop(words.ceiling + ' ' + words.waiting.replace('{t}', time(answer.retry)), button(fresh));
+      } else {
+        return fail();
+      }
+    }
+  }
+
+  // finish: without the pass a reload would only bring the next challenge.
+  async function finish() {
+    if (await reach(passed)) {
+      tell(DONE);
+      go();
+    } else if (self !== top) {
+      embedded();
+    } else {
+      stop(words.cookies, button(fresh));
+    }
+  }
+
+  function embedded() {
+    const link = action('a', words.new_tab);
+    link.href = location.href;
+    link.target = '_blank';
+    link.rel = 'noopener';
+    stop(words.frame, link);
+  }
+
+  function go() {
+    over = true;
+    if (data.prove) return stop(words.done);
+    show();
+    bar.value = 1;
+    say(words.done);
+    // A long solve is remembered for longer, or slow loops would never be noticed.
+    const now = Date.now();
+    remember({loops: recent().concat(now + MINUTE + 4 * (now - began))});
+    location.reload();
+    // Still here after a while: it was a download, or it takes very long.
+    setTimeout(stop, 30e3, words.done, button(fresh));
+  }
+
+  function fail() {
+    stop(words.failed, button(fresh));
+    if (way.querySelector('[href^="/"]')) { // there is a way without JavaScript
+      way.id = '';
+      area.after(way);
+    }
+  }
+
+  // fresh begins again on the visitor's own wish.
+  function fresh() {
+    remember({loops: [], expired: 0});
+    location.reload();
+  }
+
+  // ---- the site ----
+
+  // reach repeats what fails for want of an answer.
+  async function reach(ask) {
+    for (let wait = 1e3; ; wait *= 2) {
+      try {
+        return await Promise.race([ask(), pause(20e3).then(function () {
+          throw UNREACHABLE;
+        })]);
+      } catch (e) {
+        if (over || wait > 8e3) throw UNREACHABLE;
+        await pause(wait);
+      }
+    }
+  }
+
+  async function post() {
+    const r = await fetch('/.stile/proof', {
+      method: 'POST',
+      credentials: 'same-origin',
+      headers: {'Content-Type': 'application/json'},
+      body: JSON.stringify({
+        token: data.token,
+        solution: btoa(String.fromCharCode.apply(null, solution)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
+      })
+    });
+    if (r.status >= 500) throw UNREACHABLE;
+    return [r.status, await r.json()];
+  }
+
+  async function passed() {
+    const r = await fetch('/.stile/pass', {credentials: 'same-origin', cache: 'no-store'});
+    if (r.status !== 204 && r.status !== 403) throw UNREACHABLE;
+    return r.status === 204;
+  }
+
+  // check ends the wait if the pass has come from elsewhere.
+  async function check() {
+    const yes = await passed().catch(function () {});
+    if (yes && !over) go();
+    return yes;
+  }
+
+  // ---- the other tabs ----
+
+  // Tabs that are challenged together need one solution, not one each. A tab says
+  // hello with a number; the lowest goes first (a hidden tab's is above 1), the
+  // others wait for as long as they hear that somebody works.
+  const WORKING = 0, DONE = -1;
+  let channel, mine = 0, heard = 0;
+  try {
+    channel = new BroadcastChannel('stile');
+    channel.onmessage = function (e) {
+      if (e.data < mine) heard = Date.now();
+      if (e.data > 0 && busy && !mine) tell(WORKING);
+      if (e.data === DONE) check().then(function () {
+        heard = 0;
+      });
+    };
+  } catch (e) {
+    // Old browsers, and frames without an origin: each for itself.
+  }
+
+  function tell(message) {
+    if (channel) channel.postMessage(message);
+  }
+
+  async function turn() {
+    if (!channel) return;
+    mine = Math.random() + (document.hidden ? 2 : 1);
+    tell(mine);
+    await pause(60);
+    const end = Date.now() + 20e3;
+    while (!over && Date.now() < end && Date.now() - heard < 3e3) await pause(200);
+    mine = 0;
+  }
+
+  // ---- what the visitor sees ----
+
+  function say(text) {
+    if (status.textContent !== text) status.textContent = text;
+  }
+
+  function clear() {
+    while (area.lastChild !== status) area.lastChild.remove();
+  }
+
+  function show() {
+    clear();
+    say(words.work);
+    bar = document.createElement('progress');
+    bar.setAttribute('aria-labelledby', 'title');
+    percent = document.createElement('p');
+    percent.setAttribute('role', 'status');
+    area.append(bar, percent);
+  }
+
+  let told = 0;
+  function progress(done, all) {
+    bar.max = all;
+    bar.value = done;
+    // Read out to those who cannot see the bar: now and then, not at each step.
+    const now = Date.now();
+    if (now - Math.max(told, began) < 5e3) return;
+    told = now;
+    percent.textContent = (done / all).toLocaleString(document.documentElement.lang, {style: 'percent'});
+  }
+
+  function stop(text, next) {
+    clear();
+    say(text);
+    if (next) area.append(next);
+  }
+
+  function action(kind, text) {
+    const e = document.createElement(kind);
+    e.className = 'act';
+    e.textContent = text;
+    return e;
+  }
+
+  function button(press) {
+    const b = action('button', words.again);
+    b.onclick = press;
+    return b;
+  }
+
+  // time: in seconds, in minutes, or in hours. As in page.go.
+  function time(s) {
+    const unit = s < 90 ? 0 : s < 5400 ? 1 : 2;
+    return words.units[unit].replace('{n}', Math.ceil(s / [1, 60, 3600][unit]));
+  }
+
+  function pause(ms) {
+    return new Promise(function (resolve) {
+      setTimeout(resolve, ms);
+    });
+  }
+
+  // ---- what this tab remembers ----
+
+  // {loops: when each late reload is forgotten, expired: the same for an expired
+  // challenge}. The history entry remembers where sessionStorage is forbidden; it
+  // survives a reload, too.
+  function memory() {
+    let m;
+    try {
+      m = JSON.parse(sessionStorage.getItem('stile'));
+    } catch (e) {
+      m = (history.state || {}).stile;
+    }
+    m = Object(m);
+    return {loops: [].concat(m.loops || []).filter(current), expired: current(m.expired)};
+  }
+
+  function current(until) {
+    return until > Date.now() && until < Date.now() + 30 * MINUTE;
+  }
+
+  function recent() {
+    return memory().loops;
+  }
+
+  function remember(change) {
+    const m = Object.assign(memory(), change);
+    try {
+      sessionStorage.setItem('stile', JSON.stringify(m));
+    } catch (e) {
+      history.replaceState(Object.assign({}, history.state, {stile: m}), '');
+    }
+  }
+
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start);
+  else start();
+})();
+// @license-end

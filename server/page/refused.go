@@ -1,0 +1,148 @@
+package page
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Reason says why a request is refused.
+type Reason uint8
+
+const (
+	Limit   Reason = iota // too many requests; again after a while
+	Denied                // the operator does not want it; never
+	Busy                  // too many visitors at once; the page tries again by itself
+	Ceiling               // this network has had its passes of today
+	Unsafe                // something was sent that first needs a proof, in another tab
+	reasons
+)
+
+func (r Reason) String() string {
+	if r < reasons {
+		return [reasons]string{"limit", "denied", "busy", "ceiling", "unsafe"}[r]
+	}
+	return "unknown"
+}
+
+// A Refused is what changes between two refusals.
+type Refused struct {
+	Lang         *Lang // nil: English
+	Reason       Reason
+	RetrySeconds int    // when it may go better; 0: not said
+	Support      string // a short id that the visitor may quote; empty: none is shown
+
+	// Posted: the request was not a GET or HEAD. Then the page neither repeats it by
+	// itself nor has a link that would repeat it as a GET; it says how to go back and
+	// send again.
+	Posted bool
+}
+
+// refusedSheet is a refusal of one language, cut where something goes in.
+type refusedSheet struct {
+	open      []byte // up to where the head takes the refresh and the script
+	script    []byte // for the page that tries again by itself
+	text      []byte // up to the waiting time
+	posted    []byte // the same, when something was sent
+	wait      [2][]byte
+	again     []byte
+	foot      []byte
+	footPlain []byte
+	size      int
+}
+
+func newRefusedSheet(c *common, l *Lang, r Reason) (s refusedSheet) {
+	w := &l.words
+	heading, text, posted := w.LimitHeading, w.Limit, w.Posted
+	switch r {
+	case Denied:
+		heading, text, posted = w.DeniedHeading, w.Denied, w.Denied
+	case Busy:
+		heading, text = w.BusyHeading, w.Busy
+	case Ceiling:
+		text, posted = w.Ceiling, w.Ceiling
+	case Unsafe:
+		heading, text, posted = w.UnsafeHeading, w.Unsafe, w.Unsafe
+	}
+	s.open = c.head(nil, l, heading)
+	s.script = []byte(c.script)
+	paragraph := func(text string) []byte {
+		b := c.body(nil, heading)
+		b = append(b, "<p>"...)
+		b = appendHTML(b, text)
+		return append(b, "</p>"...)
+	}
+	s.text, s.posted = paragraph(text), paragraph(posted)
+
+	before, after, _ := strings.Cut(w.Waiting, "{t}")
+	s.wait[0] = appendHTML([]byte("<p>"), before)
+	s.wait[1] = append(appendHTML(nil, after), "</p>"...)
+	switch r {
+	case Limit, Busy, Ceiling:
+		// An empty href is the page's own address, query and all.
+		s.again = appendHTML([]byte(`<p><a class="act" href="">`), w.Again)
+		s.again = append(s.again, "</a></p>"...)
+	case Unsafe:
+		// A new tab: this one keeps its history, and the form in it.
+		s.again = appendHTML([]byte(`<p><a class="act" target="_blank" rel="noopener" href="`+provePath+`">`), w.UnsafeLink)
+		s.again = append(s.again, "</a></p><p>"...)
+		s.again = appendHTML(s.again, w.UnsafeThen)
+		s.again = append(s.again, "</p>"...)
+	}
+
+	s.foot, s.footPlain = c.foot(l)
+	s.size = len(s.open) + len(s.script) + max(len(s.text), len(s.posted)) + len(s.wait[0]) + len(s.wait[1]) +
+		len(s.again) + len(s.foot) + 256
+	return s
+}
+
+// AppendRefused appends a refusal, and does not allocate if dst has the room.
+func (p *Pages) AppendRefused(dst []byte, r *Refused) []byte {
+	l := r.Lang
+	if l == nil {
+		l = english
+	}
+	reason := r.Reason
+	if reason >= reasons {
+		reason = Denied
+	}
+	s := &p.refusals[l.index][reason]
+	dst = slices.Grow(dst, s.size)
+
+	// Two ways to try again by itself, never both: page.js comes back when somebody
+	// looks, a little later for everybody; without JavaScript the browser does.
+	returns := reason == Busy && !r.Posted && r.RetrySeconds > 0
+	dst = append(dst, s.open...)
+	if returns {
+		dst = append(dst, `<noscript><meta http-equiv="refresh" content="`...)
+		dst = strconv.AppendInt(dst, int64(r.RetrySeconds), 10)
+		dst = append(dst, `"></noscript>`...)
+		dst = append(dst, s.script...)
+	}
+	if r.Posted {
+		dst = append(dst, s.posted...)
+	} else {
+		dst = append(dst, s.text...)
+	}
+	if r.RetrySeconds > 0 && reason != Denied && reason != Unsafe {
+		dst = append(dst, s.wait[0]...)
+		dst = appendTime(dst, l, r.RetrySeconds)
+		dst = append(dst, s.wait[1]...)
+	}
+	if !r.Posted || reason == Unsafe {
+		dst = append(dst, s.again...)
+	}
+	if r.Support != "" {
+		dst = append(dst, s.foot...)
+		dst = appendHTML(dst, r.Support)
+		dst = append(dst, afterSupport...)
+	} else {
+		dst = append(dst, s.footPlain...)
+	}
+	if returns {
+		dst = append(dst, `<script type="application/json" id="data">{"retry":`...)
+		dst = strconv.AppendInt(dst, int64(r.RetrySeconds), 10)
+		dst = append(dst, `}</script>`...)
+	}
+	return append(dst, "</body></html>\n"...)
+}
