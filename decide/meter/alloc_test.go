@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// effort: see race_test.go.
+const effort = 8
+
 func TestNoAllocations(t *testing.T) {
 	tb, one, key := NewTable(1024), new(Counter), uint64(0)
 	if n := testing.AllocsPerRun(10_000, func() {

@@ -38,8 +38,7 @@ import (
 //
 // A clock that is stepped back lets every running window begin again with the count
 // it has: nobody starts afresh, and nobody waits longer than one window. (A step to
-// before 2025 may let everybody start afresh.) One stepped forward ends
-// windows early.
+// before 2025 may let everybody start afresh.) One stepped forward ends windows early.
 //
 // Safe for concurrent use. No method allocates.
 type Table struct{ entries *bucket.Table }
@@ -85,14 +84,23 @@ func (t *Table) Undo(key uint64, now int64, window time.Duration) {
 }
 
 // Count is what has been counted in the key's window.
-func (t *Table) Count(key uint64, now int64, window time.Duration) (n uint32) {
+func (t *Table) Count(key uint64, now int64, window time.Duration) uint32 {
+	n, _ := t.Peek(key, now, window)
+	return n
+}
+
+// Peek is what has been counted in the key's window, and the time until it ends: if
+// none runs, 0 and 0.
+func (t *Table) Peek(key uint64, now int64, window time.Duration) (n uint32, left time.Duration) {
+	tick, long := bucket.Tick(now), bucket.Ticks(window)
 	b, mu := t.entries.At(key)
 	mu.Lock()
-	if e := running(b, key, bucket.Tick(now), bucket.Ticks(window)); e != nil {
+	if e := running(b, key, tick, long); e != nil {
 		n = e.N
+		left = time.Duration(e.At+long-tick)*bucket.TickLength - bucket.Phase(now)
 	}
 	mu.Unlock()
-	return n
+	return n, left
 }
 
 // Len is the number of running windows. It walks the table: for a metric.
