@@ -22,8 +22,8 @@ import (
 	"stile/nginx/nginxtest"
 )
 
-// binary is the program under test, built once.
-var binary string
+// built is the program under test.
+var built string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
@@ -34,8 +34,8 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "stile")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "..")
+	built = filepath.Join(dir, "stile")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", built, "..")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building stile:", err)
@@ -65,14 +65,21 @@ type site struct {
 // configuration (plainSite for ""). Everything ends with the test.
 func open(t testing.TB, rules, conf string) *site {
 	t.Helper()
-	if conf == "" {
-		conf = plainSite
+	s := build(t, rules, nginxtest.Options{Site: conf})
+	s.daemon.start()
+	return s
+}
+
+// build is open with all of nginx's options, and without starting the daemon.
+func build(t testing.TB, rules string, o nginxtest.Options) *site {
+	t.Helper()
+	if o.Site == "" {
+		o.Site = plainSite
 	}
 	app := nginxtest.StartApp(t)
-	n := nginxtest.Start(t, nginxtest.Options{Site: conf, App: app.Addr})
-	s := &site{Nginx: n, t: t, app: app}
-	s.daemon = newDaemon(t, n.Socket(), rules)
-	s.daemon.start()
+	o.App = app.Addr
+	s := &site{Nginx: nginxtest.Start(t, o), t: t, app: app}
+	s.daemon = newDaemon(t, s.Socket(), rules)
 	return s
 }
 
@@ -81,7 +88,7 @@ type daemon struct {
 	t      testing.TB
 	dir    string
 	socket string
-	admin  string
+	admin  string // a socket too: a port might be taken between asking and listening
 	cmd    *exec.Cmd
 	done   chan struct{}
 	mu     sync.Mutex
@@ -90,13 +97,7 @@ type daemon struct {
 
 func newDaemon(t testing.TB, socket, rules string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, dir: t.TempDir(), socket: socket}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.admin = ln.Addr().String()
-	ln.Close()
+	d := &daemon{t: t, dir: t.TempDir(), socket: socket, admin: socket + ".admin"}
 	d.configure(rules)
 	t.Cleanup(func() {
 		d.kill(syscall.SIGKILL)
@@ -113,7 +114,7 @@ func (d *daemon) file() string { return filepath.Join(d.dir, "stile.toml") }
 // any table but [listen], [key] and [state].
 func (d *daemon) configure(rules string) {
 	d.t.Helper()
-	text := rules + fmt.Sprintf("\n[listen]\ncheck = \"unix:%s\"\nadmin = \"%s\"\n[key]\nfile = \"%s/key\"\n[state]\ndir = \"%s\"\n", d.socket, d.admin, d.dir, d.dir)
+	text := rules + fmt.Sprintf("\n[listen]\ncheck = \"unix:%s\"\nadmin = \"unix:%s\"\n[key]\nfile = \"%s/key\"\n[state]\ndir = \"%s\"\n", d.socket, d.admin, d.dir, d.dir)
 	if err := os.WriteFile(d.file(), []byte(text), 0o600); err != nil {
 		d.t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func (d *daemon) configure(rules string) {
 // start runs the daemon and waits until it is ready.
 func (d *daemon) start() {
 	d.t.Helper()
-	cmd := exec.Command(binary, "serve", "-c", d.file())
+	cmd := exec.Command(built, "serve", "-c", d.file())
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		d.t.Fatal(err)
@@ -196,7 +197,13 @@ func (d *daemon) waitLog(text string, n int) {
 // metrics is the daemon's metrics page.
 func (d *daemon) metrics() string {
 	d.t.Helper()
-	resp, err := http.Get("http://" + d.admin + "/metrics")
+	c := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", d.admin)
+		},
+	}}
+	resp, err := c.Get("http://admin/metrics")
 	if err != nil {
 		d.t.Fatal(err)
 	}

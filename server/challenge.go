@@ -130,7 +130,7 @@ func (s *Server) newChallenge(st *state, f *facts, level uint8, now time.Time) p
 		Expires:   uint32(now.Add(st.cfg.Pass.Lifetime).Unix()),
 		Network:   f.req.From,
 	}
-	if !f.hasPass {
+	if !f.held {
 		rand.Read(c.ID[:]) // never fails
 		return c
 	}

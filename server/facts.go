@@ -23,7 +23,8 @@ type facts struct {
 	target, realIP, method, id, proto, host, user, cookie, verdict []byte
 
 	pass    cookie.Pass
-	hasPass bool
+	hasPass bool // a valid pass that counts for this request
+	held    bool // a valid pass, though it may have been proven elsewhere only
 
 	verdictText []byte // as it is sent to nginx
 	token       []byte // scratch for tokens and cookies
@@ -87,7 +88,8 @@ func (f *facts) reset() {
 	f.req.Header = decide.Header{}
 	f.req.Agent, f.req.Host, f.req.HasXOU = "", "", false
 	f.target, f.realIP, f.method, f.id, f.proto, f.host, f.user, f.cookie, f.verdict = nil, nil, nil, nil, nil, nil, nil, nil, nil
-	f.hasPass, f.fault, f.badTarget = false, "", false
+	f.hasPass, f.held = false, false
+	f.fault, f.badTarget = "", false
 }
 
 // header files one header away.
@@ -166,7 +168,8 @@ func (f *facts) finish() {
 func (f *facts) identify(st *state, now uint32) {
 	r := &f.req
 	r.Caller = decide.Caller{}
-	f.hasPass = len(f.cookie) > 0 && st.passes.Find(f.cookie, st.cfg.Pass.Cookie, now, &f.pass) && st.accepts(&f.pass, r.From)
+	f.held = len(f.cookie) > 0 && st.passes.Find(f.cookie, st.cfg.Pass.Cookie, now, &f.pass)
+	f.hasPass = f.held && st.accepts(&f.pass, r.From)
 	switch {
 	case len(f.user) > 0:
 		r.Caller = decide.Caller{Kind: decide.User, Key: xxhash.Sum64(f.user)}
