@@ -30,16 +30,15 @@ const maxWaitTarget = 4 << 10
 
 // challengeSheet is a challenge page of one language, cut where something goes in.
 type challengeSheet struct {
-	open      []byte // up to where <noscript> in the head takes the refresh
-	middle    []byte // up to where the way without JavaScript goes
-	wait      [3][]byte
-	cookies   []byte
-	needJS    []byte
-	foot      []byte // up to the support id
-	footPlain []byte // the same page without a support id
-	data      []byte // up to the token, after the id
-	close     []byte // after the number of parts
-	size      int
+	open    []byte // up to where <noscript> in the head takes the refresh
+	middle  []byte // up to where the way without JavaScript goes
+	wait    [3][]byte
+	cookies []byte
+	needJS  []byte
+	foot    foot
+	data    []byte // up to the token, after the id
+	close   []byte // after the number of parts
+	size    int
 }
 
 func newChallengeSheet(c *common, l *Lang, prove bool) (s challengeSheet) {
@@ -67,7 +66,7 @@ func newChallengeSheet(c *common, l *Lang, prove bool) (s challengeSheet) {
 	s.needJS = appendHTML(nil, w.NeedJS)
 	s.needJS = append(s.needJS, "</p>"...)
 
-	s.foot, s.footPlain = c.foot(l)
+	s.foot = c.foot(l)
 	s.data = []byte(`<script type="application/json" id="data">{"token":`)
 
 	done := w.Done
@@ -94,7 +93,7 @@ func newChallengeSheet(c *common, l *Lang, prove bool) (s challengeSheet) {
 	s.close = append(s.close, "]}}</script></body></html>\n"...)
 
 	s.size = len(s.open) + len(s.middle) + len(s.wait[0]) + len(s.wait[1]) + len(s.wait[2]) + len(s.cookies) +
-		len(s.foot) + len(s.data) + len(s.close) + 256
+		len(s.foot.before) + len(s.foot.after) + len(s.data) + len(s.close) + 256
 	return s
 }
 
@@ -133,13 +132,7 @@ func (p *Pages) AppendChallenge(dst []byte, c *Challenge) []byte {
 		dst = append(dst, s.needJS...)
 	}
 	dst = append(dst, "</div>"...)
-	if c.Support != "" {
-		dst = append(dst, s.foot...)
-		dst = appendHTML(dst, c.Support)
-		dst = append(dst, afterSupport...)
-	} else {
-		dst = append(dst, s.footPlain...)
-	}
+	dst = s.foot.append(dst, c.Support)
 	dst = append(dst, s.data...)
 	dst = appendJSON(dst, c.Token)
 	dst = append(dst, `,"algorithm":`...)

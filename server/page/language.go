@@ -14,7 +14,8 @@ import (
 var languageFiles embed.FS
 
 // A Lang is one of the languages that the pages are written in, one file each in
-// languages/. To add one, add a file; New prepares what there is.
+// languages/. To add one, add a file, and for a script that runs from right to left its
+// tag in readLanguages; the tests say what is missing.
 type Lang struct {
 	Tag string // BCP 47, as in Content-Language
 
@@ -32,7 +33,7 @@ type words struct {
 	Wait     string `json:"wait"` // without JavaScript; {t}
 	WaitLink string `json:"wait_link"`
 	NeedJS   string `json:"need_js"`
-	Support  string `json:"support"`
+	Support  string `json:"support"` // {id}
 
 	// What page.js says there.
 	Work    string `json:"work"`

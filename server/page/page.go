@@ -148,19 +148,31 @@ func (c *common) body(dst []byte, heading string) []byte {
 	return append(dst, "</h1>"...)
 }
 
-// foot ends the part that a visitor sees: up to before the support id, and the whole
-// for a page without one.
-func (c *common) foot(l *Lang) (support, plain []byte) {
-	support = append(support, "<footer>"+c.contact+"<p>"...)
-	support = appendHTML(support, l.words.Support)
-	support = append(support, ": <bdi>"...)
+// foot ends the part that a visitor sees.
+type foot struct{ before, after, plain []byte }
+
+func (c *common) foot(l *Lang) (f foot) {
+	before, after, _ := strings.Cut(l.words.Support, "{id}")
+	f.before = append(f.before, "<footer>"+c.contact+"<p>"...)
+	f.before = append(appendHTML(f.before, before), "<bdi>"...)
+	f.after = appendHTML([]byte("</bdi>"), after)
+	f.after = append(f.after, "</p></footer></main>"...)
 	if c.contact != "" {
-		plain = append(plain, "<footer>"+c.contact+"</footer>"...)
+		f.plain = append(f.plain, "<footer>"+c.contact+"</footer>"...)
 	}
-	return support, append(plain, "</main>"...)
+	f.plain = append(f.plain, "</main>"...)
+	return f
 }
 
-const afterSupport = "</bdi></p></footer></main>"
+// append appends the foot with a support id, or without if there is none.
+func (f *foot) append(dst []byte, support string) []byte {
+	if support == "" {
+		return append(dst, f.plain...)
+	}
+	dst = append(dst, f.before...)
+	dst = appendHTML(dst, support)
+	return append(dst, f.after...)
+}
 
 // brand is the operator's logo and name.
 func brand(o Options) string {

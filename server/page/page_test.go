@@ -380,8 +380,8 @@ func TestLanguagesAreComplete(t *testing.T) {
 			if strings.TrimSpace(text) == "" || strings.TrimSpace(text) != text || strings.Contains(text, "  ") {
 				fault("empty, or stray spaces")
 			}
-			if want := name == "Wait" || name == "Waiting"; strings.Count(text, "{t}") != map[bool]int{true: 1}[want] || strings.Count(text, "{") != strings.Count(text, "{t}") {
-				fault("{t} missing, or not wanted")
+			if want := name == "Wait" || name == "Waiting"; strings.Count(text, "{t}") != map[bool]int{true: 1}[want] || strings.Contains(text, "{id}") != (name == "Support") || strings.Count(text, "{") != strings.Count(text, "{t}")+strings.Count(text, "{id}") {
+				fault("{t} or {id} missing, or not wanted")
 			}
 			if strings.ContainsAny(text, "<>&\"") {
 				fault("markup")

@@ -40,15 +40,14 @@ type Refused struct {
 
 // refusedSheet is a refusal of one language, cut where something goes in.
 type refusedSheet struct {
-	open      []byte // up to where the head takes the refresh and the script
-	script    []byte // for the page that tries again by itself
-	text      []byte // up to the waiting time
-	posted    []byte // the same, when something was sent
-	wait      [2][]byte
-	again     []byte
-	foot      []byte
-	footPlain []byte
-	size      int
+	open   []byte // up to where the head takes the refresh and the script
+	script []byte // for the page that tries again by itself
+	text   []byte // up to the waiting time
+	posted []byte // the same, when something was sent
+	wait   [2][]byte
+	again  []byte
+	foot   foot
+	size   int
 }
 
 func newRefusedSheet(c *common, l *Lang, r Reason) (s refusedSheet) {
@@ -90,9 +89,9 @@ func newRefusedSheet(c *common, l *Lang, r Reason) (s refusedSheet) {
 		s.again = append(s.again, "</p>"...)
 	}
 
-	s.foot, s.footPlain = c.foot(l)
+	s.foot = c.foot(l)
 	s.size = len(s.open) + len(s.script) + max(len(s.text), len(s.posted)) + len(s.wait[0]) + len(s.wait[1]) +
-		len(s.again) + len(s.foot) + 256
+		len(s.again) + len(s.foot.before) + len(s.foot.after) + 256
 	return s
 }
 
@@ -132,13 +131,7 @@ func (p *Pages) AppendRefused(dst []byte, r *Refused) []byte {
 	if !r.Posted || reason == Unsafe {
 		dst = append(dst, s.again...)
 	}
-	if r.Support != "" {
-		dst = append(dst, s.foot...)
-		dst = appendHTML(dst, r.Support)
-		dst = append(dst, afterSupport...)
-	} else {
-		dst = append(dst, s.footPlain...)
-	}
+	dst = s.foot.append(dst, r.Support)
 	if returns {
 		dst = append(dst, `<script type="application/json" id="data">{"retry":`...)
 		dst = strconv.AppendInt(dst, int64(r.RetrySeconds), 10)

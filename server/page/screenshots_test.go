@@ -67,6 +67,7 @@ func TestScreenshots(t *testing.T) {
 		{"dark", 1000, 700, "dark", "de"},
 		{"narrow", 320, 640, "light", "fi"},
 		{"narrow-rtl", 320, 640, "dark", "ar"},
+		{"urdu", 400, 700, "light", "ur"},
 		{"hindi", 400, 700, "light", "hi"},
 		{"japanese", 400, 700, "dark", "ja"},
 	} {
