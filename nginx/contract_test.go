@@ -265,6 +265,28 @@ func TestWhereNobodyIsAsked(t *testing.T) {
 	w.expect("an auth_request of its own", w.Get("/other/x"), 200, 0, 1)
 }
 
+// C099: one line for each request of a visitor, and none for stile's own traffic, whose targets hold tokens.
+func TestAccessLog(t *testing.T) {
+	o := plain(``)
+	o.HTTP = "log_subrequest on;"
+	w := start(t, o)
+	w.Get("/allowed?x=1")
+	w.d.Always(nginxtest.Challenge)
+	w.Get("/challenged")
+	w.d.Always(nginxtest.Refuse)
+	w.Get("/.stile/wait?t=TOKEN")
+	w.Raw(80, nginxtest.Request("POST", "/.stile/proof", `{"solution":"x"}`))
+	w.Get("/refused")
+	w.d.Stop()
+	w.Get("/open")
+	lines := w.AccessLines(4)
+	for i, want := range []string{`"GET /allowed?x=1 HTTP/1.1" 200 `, `"GET /challenged HTTP/1.1" 503 `, `"GET /refused HTTP/1.1" 429 `, `"GET /open HTTP/1.1" 200 `} {
+		if len(lines) != 4 || !strings.Contains(lines[i], want) {
+			t.Fatalf("logged:\n%s\nwant four lines with %s", strings.Join(lines, "\n"), want)
+		}
+	}
+}
+
 // N12: the site's own limits come first, and count a request once though it is asked about.
 func TestLimitsOfTheSite(t *testing.T) {
 	o := plain(`

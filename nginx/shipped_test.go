@@ -11,6 +11,8 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -124,7 +126,7 @@ func TestUnderHostileDefaults(t *testing.T) {
 	proxy_cache_path /run/stile/hostile keys_zone=hostile:1m use_temp_path=off;
 	proxy_cache hostile; proxy_cache_key $host; proxy_cache_valid any 1m; proxy_cache_methods GET HEAD POST;
 	proxy_ignore_headers Cache-Control Expires Set-Cookie;
-	proxy_cookie_path / /app/; proxy_cookie_domain site.example other.example; proxy_cookie_flags ~ secure samesite=strict;
+	proxy_cookie_path / /app/; proxy_cookie_flags ~ secure samesite=strict;
 	proxy_hide_header Set-Cookie; proxy_hide_header Retry-After; proxy_redirect ~^(.*)$ http://elsewhere$1;
 	proxy_intercept_errors on; recursive_error_pages on; error_page 401 403 404 429 500 502 503 504 /nowhere;
 	proxy_buffering off; proxy_buffer_size 32k; proxy_buffers 16 32k; proxy_busy_buffers_size 64k; proxy_temp_file_write_size 128k;
@@ -194,6 +196,34 @@ func TestUnderHostileDefaults(t *testing.T) {
 	w.d.Stop()
 	w.expect("no daemon", w.Get("/y"), 200, 0, 1)
 	w.expect("a public file, and no daemon", w.Get("/.stile/stile.js"), 503, 0, 0)
+}
+
+// nginx wants its buffer sizes to fit each other, and some of them may be the site's.
+func TestUnderSmallBuffers(t *testing.T) {
+	o := plain(``)
+	o.HTTP = `proxy_buffer_size 4k; proxy_buffers 4 4k; proxy_busy_buffers_size 4k; proxy_temp_file_write_size 4k;
+	proxy_max_temp_file_size 4k; proxy_buffering off;`
+	w := start(t, o)
+	w.d.Always(nginxtest.Challenge)
+	w.expect("challenged", w.Get("/x"), 503, 1, 0)
+	script := strings.Repeat("0123456789abcdef", 60<<10/16)
+	w.d.Script(func(c nginxtest.Call) *nginxtest.Answer { return &nginxtest.Answer{Body: script} })
+	if r := w.Get("/.stile/stile.js"); r.Body != script {
+		t.Errorf("a script of 60 KiB arrived as %d bytes", len(r.Body))
+	}
+}
+
+// A site that stores what its backend says as files stores nothing of stile's.
+func TestUnderProxyStore(t *testing.T) {
+	o := plain(``)
+	o.HTTP = "proxy_store on; root /run/stile/store;"
+	w := start(t, o)
+	w.expect("a page", w.Get("/x"), 200, 1, 1)
+	w.expect("a public file", w.Get("/.stile/stile.js"), 200, 0, 0)
+	stored, err := os.ReadDir(filepath.Join(w.Dir(), "store"))
+	if err != nil || len(stored) != 1 || stored[0].Name() != "x" {
+		t.Errorf("stored: %v, %v; want the page alone", stored, err)
+	}
 }
 
 // A server's own error pages for 401 and 403: of two error_page lines for a status the first one counts.

@@ -22,7 +22,7 @@ func TestUploads(t *testing.T) {
 	rnd := rand.NewChaCha8([32]byte{1})
 	_, _ = rnd.Read(body)
 	digest := sha256.Sum256(body)
-	w := start(t, plain(`location /direct/ { proxy_http_version 1.1; proxy_request_buffering off; proxy_pass http://app; }`))
+	w := start(t, plain(`location /direct/ { client_max_body_size 50m; proxy_http_version 1.1; proxy_request_buffering off; proxy_pass http://app; }`))
 	f := func(client *http.Client, target string, length int64, a *nginxtest.Answer) {
 		t.Helper()
 		w.d.Always(a)

@@ -16,8 +16,8 @@ server {
     listen 82 http2;
     server_name site.example;
     include snippets/stile.conf;
-    client_max_body_size 50m;
     location / {
+        client_max_body_size 50m;
         proxy_http_version 1.1;
         proxy_set_header Connection "";
         proxy_set_header Host $host;
