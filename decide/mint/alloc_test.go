@@ -31,10 +31,10 @@ func TestNoAllocations(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, func() {
 		now = l.Wait(v4(1), now)
-		if err := l.Waited(v4(1), 1, now); err != nil {
+		if err := l.sitOut(v4(1), 1, now); err != nil {
 			t.Fatal(err)
 		}
-		l.Waited(v4(1), 1, now) // none outstanding
+		l.sitOut(v4(1), 1, now) // none outstanding
 	}); n != 0 {
 		t.Errorf("waits: %v allocations, want 0", n)
 	}

@@ -39,7 +39,7 @@ func TestAttackNeighbours(t *testing.T) {
 			case 0:
 				l.Wait(n, now)
 			case 1:
-				l.Waited(n, r.Uint64N(5), now)
+				l.sitOut(n, r.Uint64N(5), now)
 			case 2:
 				l.MintPaid(c.next, n, stranger(r), uint8(r.IntN(6)), now)
 			case 3:
@@ -78,13 +78,13 @@ func TestAttackNeighboursWithJunkAndWaits(t *testing.T) {
 		l.Mint(i%c.next+1, n, n, start)         // replays
 		l.MintPaid(1<<40+i, poor, n, 0, start)  // proofs below the price
 		l.Wait(n, start)                        // waits begun
-		l.Waited(n, i, start)                   // waits not over
+		l.sitOut(n, i, start)                   // waits not over
 		l.Price(n, start)                       // challenges
 		l.JustWaited(n, i, start)               //
 		l.Solved(n, 1, l.BaseBits(), start)     // votes
-		l.Waited(n, i, at(10100000000))         // and waits sat out
+		l.sitOut(n, i, at(10100000000))         // and waits sat out
 		l.Wait(n, at(10100000000))              //
-		l.Waited(n, i, at(2*10100000000+1<<27)) //
+		l.sitOut(n, i, at(2*10100000000+1<<27)) //
 	}
 	if after := account(); after != before {
 		t.Errorf("the victim's account was %v, is %v", before, after)
@@ -98,7 +98,7 @@ func TestAttackWaitsBehindOneAddress(t *testing.T) {
 	now, waits := start, 0
 	for range 24 * 360 {
 		now = l.Wait(n, now)
-		if l.Waited(n, 1, now) == nil {
+		if l.sitOut(n, 1, now) == nil {
 			waits++
 		}
 		if p := l.Price(n, now); p > BaseRange {
@@ -304,7 +304,7 @@ func TestAttackManyWaits(t *testing.T) {
 			case 0, 1, 2:
 				l.Wait(me, now)
 			case 3, 4:
-				if l.Waited(me, r.Uint64(), now) == nil {
+				if l.sitOut(me, r.Uint64(), now) == nil {
 					if redeemed++; redeemed > 1 && now-last < int64(long) {
 						t.Fatalf("keys %d: two waits redeemed within %v", keys, time.Duration(now-last))
 					}
@@ -334,7 +334,7 @@ func TestAttackSprayWaits(t *testing.T) {
 	}
 	lost := 0
 	for i := range waiters {
-		if l.Waited(v6(i), 1, at(11*time.Second)) != nil {
+		if l.sitOut(v6(i), 1, at(11*time.Second)) != nil {
 			lost++
 		}
 	}
@@ -373,7 +373,7 @@ func TestAttackClock(t *testing.T) {
 	if d := time.Duration(ready - at(back)); d < 10*time.Second || d > 10*time.Second+bucket.TickLength {
 		t.Errorf("after the step a wait takes %v", d)
 	}
-	if err := l.Waited(n, 1, ready); err != nil {
+	if err := l.sitOut(n, 1, ready); err != nil {
 		t.Errorf("the wait after the step: %v", err)
 	}
 

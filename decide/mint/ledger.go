@@ -27,7 +27,7 @@ const BaseRange = 2
 
 // Options say how a Ledger counts. A field that is zero has its default.
 type Options struct {
-	Keys          int           // entries of each table, 16 bytes each, nine tables; default 65536
+	Keys          int           // entries of each table, 16 bytes each, ten tables; default 65536
 	PerNetworkDay uint32        // passes a network may have in a day; default 1000
 	WaitFor       time.Duration // length of a timed wait, at most a minute; default 10s
 	Base          uint8         // bits of a puzzle part before any calibration; default 17
@@ -67,6 +67,7 @@ type Ledger struct {
 	lanes [64]lane
 
 	seen   recent       // challenges that have been minted
+	sat    recent       // those that were waits: apart, for waits cost nothing and must push out none of the others
 	day    *meter.Table // passes of a network in its day
 	proven tally        // passes that a network had for a proof, decaying
 	waited tally        // passes that it had for a wait, decaying
@@ -92,6 +93,7 @@ func New(o Options) *Ledger {
 		waitFor: o.WaitFor,
 		seed:    maphash.MakeSeed(),
 		seen:    newRecent(o.Keys, seenFor),
+		sat:     newRecent(o.Keys, seenFor),
 		day:     meter.NewTable(o.Keys),
 		proven:  newTally(o.Keys),
 		waited:  newTally(o.Keys),
@@ -107,6 +109,7 @@ func New(o Options) *Ledger {
 // them all.
 func (l *Ledger) Tables(now int64, each func(name string, used, size int)) {
 	each("challenges", l.seen.len(now), l.seen.entries.Cap())
+	each("waits redeemed", l.sat.len(now), l.sat.entries.Cap())
 	each("passes_day", l.day.Len(now, day), l.day.Cap())
 	each("passes_proven", l.proven.len(now), l.proven.entries.Cap())
 	each("passes_waited", l.waited.len(now), l.waited.entries.Cap())

@@ -59,25 +59,32 @@ func (l *Ledger) Wait(n network.Network, now int64) (ready int64) {
 // names as having asked, and counts it as a pass of that network: in its day, and in
 // its own price. There must be no Mint beside it. target is a hash of the page waited
 // for. It returns ErrNone, ErrEarly, or ErrCeiling, with which nothing has changed.
-func (l *Ledger) Waited(n network.Network, target uint64, now int64) error {
+//
+// A challenge that has been redeemed is good again, as with MintPaid: first is false,
+// and nothing is counted. A link may be followed twice when a connection is lost.
+func (l *Ledger) Waited(challenge uint64, n network.Network, target uint64, now int64) (first bool, err error) {
 	lanes := l.lock(n, n)
-	err := l.waitedLocked(n, target, now)
+	first, err = l.waitedLocked(l.keyOf(0, challenge), n, target, now)
 	unlockLanes(lanes)
-	return err
+	return first, err
 }
 
-func (l *Ledger) waitedLocked(n network.Network, target uint64, now int64) error {
+func (l *Ledger) waitedLocked(challenge uint64, n network.Network, target uint64, now int64) (first bool, err error) {
+	tick := bucket.Tick(now)
+	if l.sat.has(challenge, tick) {
+		return false, nil
+	}
 	if err := l.ceiling(n, now); err != nil {
-		return err
+		return false, err
 	}
 	if err := l.takeWait(n, now); err != nil {
-		return err
+		return false, err
 	}
-	tick := bucket.Tick(now)
+	l.sat.mark(challenge, tick)
 	l.countDay(n, now)
 	l.waited.add(l.key(n), tick)
 	l.just.mark(l.keyOf(n, target), tick)
-	return nil
+	return true, nil
 }
 
 // takeWait frees the slot of a wait that is over.

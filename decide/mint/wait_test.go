@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stile/decide/internal/bucket"
+	"stile/network"
 )
 
 func TestWait(t *testing.T) {
@@ -23,16 +24,16 @@ func TestWait(t *testing.T) {
 		}
 	}
 	early := ErrEarly{}
-	if err := l.Waited(n, 1, at(4*time.Second)); !errors.As(err, &early) || int64(early.Retry) != ready-at(4*time.Second) {
+	if err := l.sitOut(n, 1, at(4*time.Second)); !errors.As(err, &early) || int64(early.Retry) != ready-at(4*time.Second) {
 		t.Errorf("after 4s: %v", err)
 	}
-	if err := l.Waited(n, 1, ready-1); !errors.As(err, &early) || early.Retry != 1 {
+	if err := l.sitOut(n, 1, ready-1); !errors.As(err, &early) || early.Retry != 1 {
 		t.Errorf("a nanosecond early: %v", err)
 	}
-	if err := l.Waited(n, 1, ready); err != nil {
+	if err := l.sitOut(n, 1, ready); err != nil {
 		t.Errorf("when ready: %v", err)
 	}
-	if err := l.Waited(n, 1, ready); err != ErrNone {
+	if err := l.sitOut(n, 1, ready); err != ErrNone {
 		t.Errorf("redeemed twice: %v", err)
 	}
 	// The next slot opened at once, with a wait of its own.
@@ -43,17 +44,17 @@ func TestWait(t *testing.T) {
 
 func TestWaitNobodyRedeems(t *testing.T) {
 	l, n := New(Options{}), net("192.0.2.1")
-	if err := l.Waited(n, 1, start); err != ErrNone {
+	if err := l.sitOut(n, 1, start); err != ErrNone {
 		t.Errorf("no wait was begun: %v", err)
 	}
 	l.Wait(n, start)
-	if err := l.Waited(n, 1, at(2*time.Minute)); err != ErrNone {
+	if err := l.sitOut(n, 1, at(2*time.Minute)); err != ErrNone {
 		t.Errorf("after two minutes: %v", err)
 	}
 	if ready := l.Wait(n, at(2*time.Minute)); ready < at(2*time.Minute+10*time.Second) {
 		t.Errorf("a new wait after two minutes is ready after %v", time.Duration(ready-at(2*time.Minute)))
 	}
-	if err := l.Waited(v4(7), 1, at(3*time.Minute)); err != ErrNone {
+	if err := l.sitOut(v4(7), 1, at(3*time.Minute)); err != ErrNone {
 		t.Errorf("the wait of another network: %v", err)
 	}
 }
@@ -79,7 +80,7 @@ func TestWaitsCountAsPasses(t *testing.T) {
 	now := start
 	for range 20 {
 		now = l.Wait(n, now)
-		if err := l.Waited(n, 1, now); err != nil {
+		if err := l.sitOut(n, 1, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,14 +89,14 @@ func TestWaitsCountAsPasses(t *testing.T) {
 	}
 	full := ErrCeiling{}
 	now = l.Wait(n, now)
-	if err := l.Waited(n, 1, now); !errors.As(err, &full) {
+	if err := l.sitOut(n, 1, now); !errors.As(err, &full) {
 		t.Errorf("the 21st wait of a day of 20: %v", err)
 	}
 	if _, err := l.Mint(1, n, n, now); !errors.As(err, &full) {
 		t.Errorf("a proof after a day's worth of waits: %v", err)
 	}
 	// The wait that met the ceiling is still there.
-	if err := l.Waited(n, 1, now+int64(time.Second)); !errors.As(err, &full) {
+	if err := l.sitOut(n, 1, now+int64(time.Second)); !errors.As(err, &full) {
 		t.Errorf("asked again: %v", err)
 	}
 	if err := l.takeWait(n, now); err != nil {
@@ -109,7 +110,7 @@ func TestJustWaited(t *testing.T) {
 	if l.JustWaited(n, 5, start) {
 		t.Error("before any wait")
 	}
-	l.Waited(n, 5, ready)
+	l.sitOut(n, 5, ready)
 	f := func(by int, target uint64, after time.Duration, want bool) {
 		t.Helper()
 		who := n
@@ -127,7 +128,7 @@ func TestJustWaited(t *testing.T) {
 	f(1, 5, 0, false)
 	// A second wait for the same page counts from its own end.
 	second := l.Wait(n, ready)
-	l.Waited(n, 5, second)
+	l.sitOut(n, 5, second)
 	f(0, 5, time.Duration(second-ready)+14*time.Second, true)
 }
 
@@ -141,7 +142,7 @@ func TestWaitRedeemedAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if l.Waited(n, 1, now) == nil {
+				if l.sitOut(n, 1, now) == nil {
 					got.Add(1)
 				}
 				l.Wait(n, now)
@@ -151,5 +152,35 @@ func TestWaitRedeemedAtOnce(t *testing.T) {
 		if got.Load() != 1 {
 			t.Fatalf("redeemed %d times", got.Load())
 		}
+	}
+}
+
+// sitOut redeems a wait with a challenge of its own.
+func (l *Ledger) sitOut(n network.Network, target uint64, now int64) error {
+	_, err := l.Waited(waits.Add(1)<<32, n, target, now)
+	return err
+}
+
+var waits atomic.Uint64
+
+// A lost connection: the link is followed again, and earns the same pass.
+func TestWaitedAgain(t *testing.T) {
+	l := New(Options{})
+	n := v4(1)
+	ready := l.Wait(n, start)
+	if first, err := l.Waited(5, n, 1, ready); err != nil || !first {
+		t.Fatal(first, err)
+	}
+	day := l.Price(n, ready)
+	for range 3 {
+		if first, err := l.Waited(5, n, 1, ready); err != nil || first {
+			t.Errorf("again: %v %v", first, err)
+		}
+	}
+	if l.Price(n, ready) != day {
+		t.Error("it is counted again")
+	}
+	if _, err := l.Waited(6, n, 1, ready); err != ErrNone {
+		t.Errorf("another link: %v", err)
 	}
 }
