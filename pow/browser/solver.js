@@ -71,6 +71,7 @@
       w[i] = seed[4 * i] << 24 | seed[4 * i + 1] << 16 | seed[4 * i + 2] << 8 | seed[4 * i + 3];
     }
     w[8] = part;
+    w[9] = 0;
     w[10] = 1 << 31;
     w[15] = 320; // bits
     rounds(w, 0, 8, H, middle);
