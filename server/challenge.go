@@ -56,7 +56,7 @@ func (s *Server) challenge(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetStatusCode(st.cfg.Challenge.Status)
 	ctx.Response.Header.Set("Retry-After", "60")
 	if !decide.Navigation(&f.req.Header) {
-		s.plain(ctx, f, "proof-required", 60)
+		s.plain(ctx, f, page.ProofRequired, 60)
 		return
 	}
 	s.challengePage(ctx, st, f, v.Level, false, now)
@@ -113,7 +113,8 @@ func (s *Server) challengePage(ctx *fasthttp.RequestCtx, st *state, f *facts, le
 	h := &ctx.Response.Header
 	h.SetContentType("text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", st.pages.CSP())
-	ctx.Response.SetBodyRaw(st.pages.AppendChallenge(nil, &p))
+	f.page = st.pages.AppendChallenge(f.page[:0], &p)
+	ctx.Response.SetBody(f.page)
 }
 
 // newChallenge is a puzzle at today's price for a caller. One that holds a pass gets
@@ -183,8 +184,11 @@ func (f *facts) support() string {
 	return hex.EncodeToString(f.req.ID[:4])
 }
 
-// noStore marks an answer that no cache may keep.
-func noStore(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Cache-Control", "no-store") }
+// noStore marks an answer that no cache may keep. no-cache comes second for lynx, which
+// otherwise shows the challenge again from its memory after a wait that has earned a pass.
+func noStore(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.Set("Cache-Control", "no-store, no-cache")
+}
 
 // plain answers somebody who is not looking at a page.
 func (s *Server) plain(ctx *fasthttp.RequestCtx, f *facts, reason string, retry int) {
@@ -194,7 +198,8 @@ func (s *Server) plain(ctx *fasthttp.RequestCtx, f *facts, reason string, retry 
 	} else {
 		ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
 	}
-	ctx.Response.SetBodyRaw(page.AppendPlain(nil, json, reason, retry))
+	f.page = page.AppendPlain(f.page[:0], json, reason, retry)
+	ctx.Response.SetBody(f.page)
 }
 
 func (s *Server) misconfiguredPage(ctx *fasthttp.RequestCtx, f *facts) {

@@ -28,6 +28,7 @@ type facts struct {
 
 	verdictText []byte // as it is sent to nginx
 	token       []byte // scratch for tokens and cookies
+	page        []byte // scratch for an answer's body
 	// fault is what is missing from nginx's side, "" when all is there.
 	fault string
 	// badTarget: nginx would have answered such a target with 400.

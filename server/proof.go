@@ -95,7 +95,9 @@ func (s *Server) proof(ctx *fasthttp.RequestCtx) {
 		s.stats.solved.Inc()
 		s.stats.minted(c.Level)
 		if !c.Surge && parts == int(c.Parts) && c.Bits == base && c.Level == workLevel {
-			s.ledger.Solved(c.Network, now.Sub(time.Unix(int64(c.Issued), 0)), c.Bits, now.UnixNano())
+			// Issued is in whole seconds: on average half a second too early.
+			took := max(now.Sub(time.Unix(int64(c.Issued), 0))-time.Second/2, time.Millisecond)
+			s.ledger.Solved(c.Network, took, c.Bits, now.UnixNano())
 		}
 	}
 	s.setPass(ctx, st, f, &c, now)

@@ -37,7 +37,7 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 		ctx.Response.SetBodyString("403 Forbidden\n")
 		return
 	}
-	p := page.Refused{Support: f.support()}
+	p := page.Refused{Support: f.support(), Posted: f.req.Method != "GET" && f.req.Method != "HEAD"}
 	reason := "too-many-requests"
 	switch v.Reason {
 	case decide.Deny:
@@ -49,7 +49,7 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 	default:
 		p.Reason = page.Limit
 		if v.Unsafe {
-			p.Reason, reason = page.Unsafe, "proof-required"
+			p.Reason, reason = page.Unsafe, page.ProofRequired
 		}
 		ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)
 	}
@@ -66,7 +66,8 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 	pages := s.state.Load().pages
 	ctx.Response.Header.SetContentType("text/html; charset=utf-8")
 	ctx.Response.Header.Set("Content-Security-Policy", pages.CSP())
-	ctx.Response.SetBodyRaw(pages.AppendRefused(nil, &p))
+	f.page = pages.AppendRefused(f.page[:0], &p)
+	ctx.Response.SetBody(f.page)
 }
 
 // wantsJSON tells whether a program asked that reads JSON rather than text.

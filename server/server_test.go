@@ -187,7 +187,7 @@ meter = ["m"]
 func TestVisitorGetsIn(t *testing.T) {
 	w := newWorld(t, gateTOML)
 	page := w.visit("GET /closed/x?a=1", "192.0.2.1", htmlAccept)
-	if page.StatusCode() != 503 || string(page.Header.Peek("Cache-Control")) != "no-store" || len(page.Header.Peek("Retry-After")) == 0 {
+	if page.StatusCode() != 503 || string(page.Header.Peek("Cache-Control")) != "no-store, no-cache" || len(page.Header.Peek("Retry-After")) == 0 {
 		t.Errorf("the page: %d %s", page.StatusCode(), page.Header.String())
 	}
 	d := w.data(page)
@@ -249,7 +249,7 @@ func TestProofRefused(t *testing.T) {
 	zeros := base64.RawURLEncoding.EncodeToString(make([]byte, 4*d.Parts))
 	f("another challenge's solution", w.post(other.Token, good, "192.0.2.1"), 403, "wrong")
 	f("zeros", w.post(d.Token, zeros, "192.0.2.1"), 403, "wrong")
-	f("too few parts", w.post(d.Token, good[:40], "192.0.2.1"), 403, "wrong")
+	f("too few parts", w.post(d.Token, good[:48], "192.0.2.1"), 403, "wrong")
 	f("nothing", w.post(d.Token, "", "192.0.2.1"), 400, "malformed")
 	f("odd length", w.post(d.Token, good[:42], "192.0.2.1"), 400, "malformed")
 	f("a changed token", w.post(d.Token[:60]+"A"+d.Token[61:], good, "192.0.2.1"), 400, "malformed")

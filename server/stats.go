@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"stile/decide"
+	"stile/decide/mint"
 )
 
 // stats are the daemon's metrics. Labels are closed sets from the code and the
@@ -118,11 +119,13 @@ func (st *stats) reloaded(ok bool, now time.Time) {
 	st.reloadAt.Store(now.Unix())
 }
 
-func (st *stats) write(w io.Writer, p *decide.Policy, now int64) {
+func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, now int64) {
 	st.set.WritePrometheus(w)
-	p.Tables(now, func(name string, used, size int) {
+	table := func(name string, used, size int) {
 		fmt.Fprintf(w, "stile_table_entries{table=%q} %d\nstile_table_entries_max{table=%q} %d\n", name, used, name, size)
-	})
+	}
+	p.Tables(now, table)
+	l.Tables(now, table)
 	p.Rules(func(name string, hits, observed uint64) {
 		fmt.Fprintf(w, "stile_rule_hits_total{rule=%q} %d\n", name, hits)
 		if observed > 0 {

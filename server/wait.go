@@ -52,7 +52,8 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 		s.waitRefused(ctx, fasthttp.StatusForbidden, "Your network has changed since the page was loaded. Go back and load it again.")
 		return
 	}
-	if err := s.ledger.Waited(c.Network, c.Target, now.UnixNano()); err != nil {
+	first, err := s.ledger.Waited(pow.Distinct(&seed), c.Network, c.Target, now.UnixNano())
+	if err != nil {
 		var early mint.ErrEarly
 		var full mint.ErrCeiling
 		switch {
@@ -70,8 +71,10 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 		}
 		return
 	}
-	s.stats.waited.Inc()
-	s.stats.minted(c.Level)
+	if first {
+		s.stats.waited.Inc()
+		s.stats.minted(c.Level)
+	}
 	s.setPass(ctx, st, f, &c, now)
 	ctx.Response.SetStatusCode(fasthttp.StatusSeeOther)
 	// Not ctx.Redirect: it would make an absolute URL, with a host of the client's.
