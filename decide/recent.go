@@ -22,11 +22,10 @@ const (
 )
 
 type recentSet struct {
-	mu    sync.Mutex
-	ids   [4][16]byte
-	at    [4]int64
-	kept  [4]Verdict
-	stuff [24]byte // keeps sets off each other's cache lines
+	mu   sync.Mutex
+	ids  [4][16]byte
+	at   [4]int64
+	kept [4]Verdict
 }
 
 func (t *recent) set(id *[16]byte) *recentSet {

@@ -165,11 +165,11 @@ func surcharge(level uint8) uint8 {
 }
 
 // bitsFor is the difficulty with which solving takes a typical visitor that long, as far
-// as can be known before anybody has solved anything: 32 parts of 2^17 hashes, a second
-// for a browser that does four million in it. The calibration goes on from there, but
-// not far.
+// as can be known before anybody has solved anything: 32 parts of 2^19 hashes, a second
+// for a browser that does 17 million in it (one thread of a laptop with WebAssembly,
+// four of a phone). The calibration goes on from there, but not far.
 func bitsFor(target time.Duration) uint8 {
-	return uint8(17 + math.Round(math.Log2(target.Seconds())))
+	return uint8(19 + math.Round(math.Log2(target.Seconds())))
 }
 
 // maxBits keeps a part humane: 2^22 hashes, 32 times over, is a minute on a slow phone.

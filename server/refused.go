@@ -14,9 +14,7 @@ import (
 var (
 	hAccept         = config.HeaderIndex("Accept")
 	hAcceptLanguage = config.HeaderIndex("Accept-Language")
-	hAcceptEncoding = config.HeaderIndex("Accept-Encoding")
 	hFetchSite      = config.HeaderIndex("Sec-Fetch-Site")
-	hFetchMode      = config.HeaderIndex("Sec-Fetch-Mode")
 	hOrigin         = config.HeaderIndex("Origin")
 	hContentType    = config.HeaderIndex("Content-Type")
 	hRequestedWith  = config.HeaderIndex("X-Requested-With")

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -81,13 +80,6 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	s.stats = newStats(s)
 	s.stats.reloaded(true, s.now())
 	return s, nil
-}
-
-// baseBits is the difficulty of a part from which the calibration starts: with 2^18 hashes
-// a part, 32 parts take a second at 8 million hashes a second, which is a phone with
-// WebAssembly, or two threads of an old laptop.
-func baseBits(target time.Duration) uint8 {
-	return uint8(max(18+math.Round(math.Log2(target.Seconds())), 4))
 }
 
 // Run listens and serves until ctx ends, then lets open requests finish. reload is

@@ -219,10 +219,8 @@ func (s *server) clean(buf []byte, start int) (_ []byte, seen trait, above bool)
 		switch {
 		case s.resolve && string(seg) == ".":
 			seen |= dotted
-			seg = seg[:0]
 		case s.resolve && string(seg) == "..":
 			seen |= dotted
-			seg = seg[:0]
 			if w == 0 {
 				above = true
 			} else {
