@@ -8,6 +8,12 @@ import (
 	"stile/decide"
 )
 
+var (
+	nameVerdict      = []byte("X-Stile-Verdict")
+	nameCacheControl = []byte("Cache-Control")
+	valueNoStore     = []byte("no-store")
+)
+
 // check answers nginx's question about one request: 200, 401 or 429, never anything
 // else, with the verdict in a header and no body.
 func (s *Server) check(ctx *fasthttp.RequestCtx) {
@@ -19,9 +25,10 @@ func (s *Server) check(ctx *fasthttp.RequestCtx) {
 	rule := policy.RuleName(v)
 	f.verdictText = v.AppendToken(f.verdictText[:0], rule)
 
+	// Names that fasthttp need not bring into canonical form.
 	h := &ctx.Response.Header
-	h.SetBytesV("X-Stile-Verdict", f.verdictText)
-	h.Set("Cache-Control", "no-store")
+	h.SetCanonical(nameVerdict, f.verdictText)
+	h.SetCanonical(nameCacheControl, valueNoStore)
 	ctx.Response.SetStatusCode(s.status(v, policy.Observing()))
 	s.facts.Put(f)
 	s.stats.check(v, s.now().Sub(start))

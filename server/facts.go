@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"encoding/hex"
 	"net/netip"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -35,26 +37,62 @@ type facts struct {
 	badTarget bool
 }
 
-// longestHeader bounds the names that are looked at; longer ones are not ours.
+// What nginx itself says about a request; the client's own headers are the places of
+// config.Headers.
+const (
+	fieldTarget = -1 - iota
+	fieldMethod
+	fieldRealIP
+	fieldID
+	fieldProto
+	fieldHost
+	fieldUser
+	fieldVerdict
+	fieldForged
+	fieldCookie
+	fieldAgent
+)
+
+// field is a header that is looked at.
+type field struct {
+	name  string
+	place int
+}
+
+// longestHeader bounds their names.
 const longestHeader = 32
 
-// headerPlace finds the client's headers by lower-case name.
-var headerPlace = func() map[string]int {
-	m := make(map[string]int, len(config.Headers))
+// fields has them by the length of their names: of one length there are at most four.
+// It replaces a map, whose hash took a tenth of a check's time (BenchmarkFacts).
+var fields = func() (all [longestHeader + 1][]field) {
+	add := func(name string, place int) { all[len(name)] = append(all[len(name)], field{name, place}) }
 	for i, name := range config.Headers {
-		m[lower(name)] = i
+		add(name, i)
 	}
-	return m
+	for name, place := range map[string]int{
+		"X-Original-URI": fieldTarget, "X-Original-Method": fieldMethod, "X-Real-IP": fieldRealIP, "X-Request-ID": fieldID,
+		"X-Forwarded-Proto": fieldProto, "X-Forwarded-Host": fieldHost, "X-Stile-User": fieldUser, "X-Stile-Verdict": fieldVerdict,
+		"X-Stile-Forged": fieldForged, "Cookie": fieldCookie, "User-Agent": fieldAgent,
+	} {
+		add(name, place)
+	}
+	return all
 }()
 
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
+// place finds a header by its name.
+func place(name []byte) (int, bool) {
+	list := fields[len(name)]
+	for i := range list {
+		if string(name) == list[i].name { // as the shipped snippet spells it
+			return list[i].place, true
 		}
 	}
-	return string(b)
+	for i := range list {
+		if strings.EqualFold(borrow(name), list[i].name) {
+			return list[i].place, true
+		}
+	}
+	return 0, false
 }
 
 // read takes the facts from a raw header block. It never fails: what is missing or
@@ -63,7 +101,7 @@ func (f *facts) read(raw []byte) {
 	f.reset()
 	for len(raw) > 0 {
 		line := raw
-		if i := indexByte(raw, '\n'); i >= 0 {
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			line, raw = raw[:i], raw[i+1:]
 		} else {
 			raw = nil
@@ -71,7 +109,7 @@ func (f *facts) read(raw []byte) {
 		if n := len(line); n > 0 && line[n-1] == '\r' {
 			line = line[:n-1]
 		}
-		colon := indexByte(line, ':')
+		colon := bytes.IndexByte(line, ':')
 		if colon <= 0 || colon > longestHeader {
 			continue
 		}
@@ -95,42 +133,33 @@ func (f *facts) reset() {
 
 // header files one header away.
 func (f *facts) header(name, value []byte) {
-	var buf [longestHeader]byte
-	key := buf[:len(name)]
-	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		key[i] = c
-	}
-	switch string(key) {
-	case "x-original-uri":
+	at, ok := place(name)
+	switch {
+	case !ok:
+	case at >= 0:
+		f.req.Header[at] = borrow(value)
+	case at == fieldTarget:
 		f.target = value
-	case "x-original-method":
+	case at == fieldMethod:
 		f.method = value
-	case "x-real-ip":
+	case at == fieldRealIP:
 		f.realIP = value
-	case "x-request-id":
+	case at == fieldID:
 		f.id = value
-	case "x-forwarded-proto":
+	case at == fieldProto:
 		f.proto = value
-	case "x-forwarded-host":
+	case at == fieldHost:
 		f.host = value
-	case "x-stile-user":
+	case at == fieldUser:
 		f.user = value
-	case "x-stile-verdict":
+	case at == fieldVerdict:
 		f.verdict = value
-	case "x-stile-forged":
+	case at == fieldForged:
 		f.req.HasXOU = len(value) > 0
-	case "cookie":
+	case at == fieldCookie:
 		f.cookie = value
-	case "user-agent":
+	case at == fieldAgent:
 		f.req.Agent = borrow(value)
-	case "host", "connection", "content-length", "x-stile-tls":
-	default:
-		if i, ok := headerPlace[string(key)]; ok {
-			f.req.Header[i] = borrow(value)
-		}
 	}
 }
 
@@ -183,12 +212,3 @@ func (f *facts) identify(st *state, now uint32) {
 func (f *facts) missing() bool { return f.fault != "" && f.fault != "X-Original-Method" }
 
 func (f *facts) secure() bool { return string(f.proto) == "https" }
-
-func indexByte(b []byte, c byte) int {
-	for i, x := range b {
-		if x == c {
-			return i
-		}
-	}
-	return -1
-}
