@@ -42,15 +42,18 @@ install_packages() {
 		root=(sudo)
 	fi
 	"${root[@]}" apt-get -qq update || die "apt-get update failed; is the network up?"
-	# A server that comes with a package must not begin to listen on this machine: for the
-	# time of the installation dpkg is told to start none (policy-rc.d, Debian's own way).
-	local policy=/usr/sbin/policy-rc.d ours='' status=0
-	if [ ! -e "$policy" ]; then
-		printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null && "${root[@]}" chmod 755 "$policy" && ours=yes
-	fi
-	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null || status=$?
-	[ -z "$ours" ] || "${root[@]}" rm -f "$policy"
-	[ "$status" -eq 0 ] || die "apt-get could not install: ${missing[*]}"
+	(
+		# A server that comes with a package must not begin to listen on this machine: for the
+		# time of the installation dpkg is told to start none (policy-rc.d, Debian's own way).
+		policy=/usr/sbin/policy-rc.d
+		if [ ! -e "$policy" ]; then
+			# shellcheck disable=SC2064 # expanded now, on purpose
+			trap "${root[*]} rm -f $policy" EXIT
+			printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+			"${root[@]}" chmod 755 "$policy"
+		fi
+		"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null
+	) || die "apt-get could not install: ${missing[*]}"
 }
 
 # provided tells whether a package, or another that does the same, is there already.
