@@ -77,7 +77,9 @@ func build(t testing.TB, rules string, o nginxtest.Options) *site {
 		o.Site = plainSite
 	}
 	app := nginxtest.StartApp(t)
-	o.App = app.Addr
+	if o.App == "" {
+		o.App = app.Addr
+	}
 	s := &site{Nginx: nginxtest.Start(t, o), t: t, app: app}
 	s.daemon = newDaemon(t, s.Socket(), rules)
 	return s

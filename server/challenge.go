@@ -186,8 +186,10 @@ func (f *facts) support() string {
 
 // noStore marks an answer that no cache may keep. no-cache comes second for lynx, which
 // otherwise shows the challenge again from its memory after a wait that has earned a pass.
+// Pragma says the same to it: in place of a page nginx sends a Cache-Control of its own.
 func noStore(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set("Cache-Control", "no-store, no-cache")
+	ctx.Response.Header.Set("Pragma", "no-cache")
 }
 
 // plain answers somebody who is not looking at a page.
