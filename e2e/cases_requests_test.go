@@ -127,8 +127,7 @@ func TestC040ResumedDownloadStaysWhole(t *testing.T) {
 	}
 	f("without a pass", 22, whole[:500])
 	f("as a browser", 22, whole[:500], "-A", "Mozilla/5.0", "-H", "Accept: text/html")
-	v := s.visitor()
-	v.enter("/heavy/f.bin")
+	v := s.member()
 	f("with a pass", 0, whole, "-b", "stile="+v.jar["stile"])
 	for _, accept := range []string{"text/html", "image/png", "*/*", "application/octet-stream"} {
 		for _, header := range []string{"Range: bytes=500-", "Range: bytes=0-", "Range: bytes=0-0,5-9", "Range: x", "If-Range: x"} {
@@ -209,8 +208,7 @@ server {
 		t.Errorf("with an expired pass: %d", status)
 	}
 	s.hits("without a pass", 0)
-	v := s.visitor()
-	v.prove(v.get("/heavy/x"))
+	v := s.member()
 	rw, status := connect(v, "/heavy/ws")
 	if status != 101 {
 		t.Fatalf("with a pass: %d", status)
@@ -225,8 +223,7 @@ server {
 	if got[101] != 9 || got[503] != 21 { // three times the limit, as parts of a page have
 		t.Errorf("30 reconnects of a stranger: %v", got)
 	}
-	member := s.visitor()
-	member.jar["stile"] = v.jar["stile"]
+	member := s.member()
 	got = map[int]int{}
 	for range 30 {
 		_, status := connect(member, "/metered/ws")
@@ -559,8 +556,8 @@ server {
 func TestC144FloodThatIgnoresRefusals(t *testing.T) {
 	t.Parallel()
 	s := open(t, houseRules, "")
-	side := s.visitor()
-	side.enter("/heavy/side")
+	side := s.member()
+	s.expect("the visitor beside", side.get("/heavy/side"), 200, 1)
 	countSeries := func() int { // but for the buckets of a histogram, which come with their first value
 		return len(regexp.MustCompile(`(?m)^stile_[a-z_]+(?:\{[^}]*\})? `).FindAllString(regexp.MustCompile(`(?m)^stile_.*vmrange.*$`).ReplaceAllString(s.daemon.metrics(), ""), -1))
 	}

@@ -174,8 +174,7 @@ func (l *load) end(allowed ...string) map[string]int {
 func TestC021TenRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := open(t, houseRules, "")
-	member := s.visitor()
-	member.enter("/heavy")
+	member := s.member()
 	l := s.load(t, 4, []string{"/", "/robots.txt", "/heavy/x"}, func(v *visitor) { v.jar["stile"] = member.jar["stile"] })
 	for i := range 10 {
 		l.more(30)
