@@ -275,6 +275,41 @@ func TestPartsHaveSlack(t *testing.T) {
 	a.want(1, "GET /r/x", "challenge 1") // the next navigation is asked
 }
 
+func TestPart(t *testing.T) {
+	f := func(want bool, host string, header ...string) {
+		t.Helper()
+		h := map[string]string{"Host": host}
+		for i := 0; i < len(header); i += 2 {
+			h[header[i]] = header[i+1]
+		}
+		r, err := NewRequest("GET", "/x", "", h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.part(); got != want {
+			t.Errorf("%s %q: part is %v", host, header, got)
+		}
+	}
+	const html = "text/html,application/xhtml+xml,*/*;q=0.8"
+	f(true, "site.example", "Sec-Fetch-Dest", "image")
+	f(true, "site.example", "Sec-Fetch-Dest", "empty", "Accept", "*/*")
+	f(false, "site.example", "Sec-Fetch-Dest", "document", "Accept", "*/*", "Referer", "https://site.example/")
+	f(true, "site.example", "Accept", "image/webp,*/*")
+	// Over plain http browsers do not say what a request is for.
+	f(true, "site.example", "Accept", "*/*", "Referer", "http://site.example/page?x")
+	f(true, "site.example", "Accept", "application/json", "Referer", "http://SITE.example:8080")
+	f(true, "[::1]", "Accept", "*/*", "Referer", "http://[::1]:8080/")
+	f(true, "site.example:80", "Accept", "*/*", "Referer", "https://site.example?x")
+	f(false, "site.example", "Accept", html, "Referer", "http://site.example/page") // a link
+	f(false, "site.example", "Accept", "*/*")                                       // a program
+	f(false, "site.example", "Accept", "*/*", "Referer", "http://other.example/site.example")
+	f(false, "site.example", "Accept", "*/*", "Referer", "http://site.example.org/")
+	f(false, "site.example", "Accept", "*/*", "Referer", "http://site.example@other.example/")
+	f(false, "site.example", "Accept", "*/*", "Referer", "/page")
+	f(false, "", "Accept", "*/*", "Referer", "http:///")
+	f(false, "[::1]", "Accept", "*/*", "Referer", "http://[::2]/")
+}
+
 func TestPer(t *testing.T) {
 	e := engine(t, strings.Replace(meterTOML, "stranger = 3", "stranger = 3\nper = \"caller {2}\"", 1))
 	a := client(t, e)

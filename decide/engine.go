@@ -142,7 +142,7 @@ func (p *Policy) judgeAs(r *Request, i, charged, points int, now int64) Verdict 
 func (p *Policy) charge(r *Request, ru *rule, except int, now int64) (Verdict, bool) {
 	kind, caller := r.meteredAs(ru.level)
 	slack, share := uint32(1), uint32(1)
-	if part(&r.Header) {
+	if r.part() {
 		slack = partSlack
 	}
 	if kind == Holder && r.Caller.Level == 1 {

@@ -56,6 +56,7 @@ var (
 	hDest    = config.HeaderIndex("Sec-Fetch-Dest")
 	hPurpose = config.HeaderIndex("Sec-Purpose")
 	hUpgrade = config.HeaderIndex("Upgrade")
+	hReferer = config.HeaderIndex("Referer")
 	hRange   = config.HeaderIndex("Range")
 	hXRW     = config.HeaderIndex("X-Requested-With")
 	hHX      = config.HeaderIndex("HX-Request")
@@ -100,8 +101,11 @@ func acceptsHTML(accept string) bool {
 }
 
 // part tells whether the request is for a part of a page that is being shown
-// already: it gets slack, so that a page does not half-load.
-func part(h *Header) bool {
+// already: it gets slack, so that a page does not half-load. Browsers say so, though
+// not over plain http to other names, and older ones never: there a script's call is
+// known by not asking for a page, and by the page of this site that it comes from.
+func (r *Request) part() bool {
+	h := &r.Header
 	switch h[hDest] {
 	case "":
 	case "document", "iframe", "frame", "fencedframe", "object", "embed":
@@ -114,7 +118,28 @@ func part(h *Header) bool {
 			return true
 		}
 	}
-	return false
+	return sameHost(h[hReferer], r.Host) && !acceptsHTML(h[hAccept])
+}
+
+// sameHost tells whether a URL is on a host, whatever the ports.
+func sameHost(url, host string) bool {
+	rest, ok := strings.CutPrefix(url, "http://")
+	if !ok {
+		if rest, ok = strings.CutPrefix(url, "https://"); !ok {
+			return false
+		}
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return host != "" && strings.EqualFold(withoutPort(rest), withoutPort(host))
+}
+
+func withoutPort(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		return host[:i]
+	}
+	return host
 }
 
 // safe tells whether a method only reads (RFC 9110 §9.2.1), so that it can be
