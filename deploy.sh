@@ -13,6 +13,7 @@ usage() {
 
 		  try [ARG...]   install nginx and Go where they are missing, build stile, and start a protected
 		                 demo site on 127.0.0.1 until Ctrl-C (ARG: those of 'stile try')
+		  build          install a Go toolchain if it is missing, and build bin/stile
 		  test [ARG...]  install what the tests need, then run all of them (ARG: for 'go test')
 		  help           this text
 
@@ -131,6 +132,10 @@ main() {
 	[ $# -eq 0 ] || shift
 	case $command in
 	try) try "$@" ;;
+	build)
+		need_go
+		build
+		;;
 	test) run_tests "$@" ;;
 	help | -h | --help) usage ;;
 	*)

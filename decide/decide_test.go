@@ -163,8 +163,8 @@ func TestOneChargePerRequestID(t *testing.T) {
 	for i := range 3 {
 		r, _ := NewRequest("GET", "/r/x", "192.0.2.1", nil)
 		r.ID[0] = byte(i + 1)
-		for range 4 {
-			if v := e.Decide(r, start+int64(i)*second); v.Action != Allow {
+		for n := range 4 {
+			if v := e.Decide(r, start+int64(i)*second); v.Action != Allow || v.Again != (n > 0) {
 				t.Fatalf("request %d: %v", i, v)
 			}
 		}

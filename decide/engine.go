@@ -50,6 +50,7 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 	// 1. The same request again: the same answer.
 	if r.ID != ([16]byte{}) {
 		if v, ok := e.seen.get(&r.ID, now); ok {
+			v.Again = true
 			return v
 		}
 	}
@@ -58,12 +59,6 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 		e.seen.put(&r.ID, v, now)
 	}
 	return v
-}
-
-// Seen tells whether a request id was decided a moment ago.
-func (e *Engine) Seen(id *[16]byte, now int64) bool {
-	_, ok := e.seen.get(id, now)
-	return ok
 }
 
 // decide is steps 4 to 11. Step 2 has been taken by whoever made the request's

@@ -73,7 +73,11 @@ func newStats(s *Server) *stats {
 
 // check counts one answer of the check.
 func (st *stats) check(v decide.Verdict, took time.Duration) {
-	st.checks[v.Action][v.Reason].Inc()
+	reason := v.Reason
+	if v.Again {
+		reason = decide.Repeat
+	}
+	st.checks[v.Action][reason].Inc()
 	st.duration.Update(took.Seconds())
 }
 
