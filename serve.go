@@ -27,10 +27,6 @@ again; a broken file changes nothing. SIGTERM and SIGINT let open requests finis
 	if name == "" {
 		log.Info("no configuration file, using the defaults", "looked_for", defaultFile)
 	}
-	if failed := runExpects(cfg, func(line string) { log.Error(line) }); failed > 0 {
-		log.Error("the rules do not do what the configuration expects of them", "failed", failed)
-		return 1
-	}
 	s, err := server.New(cfg, server.Options{File: name, Version: version, Log: log})
 	if err != nil {
 		return fail(err)

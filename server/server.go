@@ -54,9 +54,12 @@ type Options struct {
 	Now     func() time.Time // default time.Now
 }
 
-// New builds a daemon from a configuration. It makes the key file if there is none,
-// and starts nothing.
+// New builds a daemon from a configuration, unless its rules do not do what its
+// [[expect]]s say. It makes the key file if there is none, and starts nothing.
 func New(cfg *config.Config, o Options) (*Server, error) {
+	if failed := decide.Expectations(cfg); len(failed) > 0 {
+		return nil, errors.Join(failed...)
+	}
 	s := &Server{file: o.File, version: o.Version, log: o.Log, now: o.Now}
 	if s.now == nil {
 		s.now = time.Now
@@ -229,6 +232,9 @@ func (s *Server) reload() error {
 	cfg, err := config.Load(s.file)
 	if err != nil {
 		return err
+	}
+	if failed := decide.Expectations(cfg); len(failed) > 0 {
+		return errors.Join(failed...)
 	}
 	st, err := newState(cfg)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -610,4 +611,34 @@ func FuzzWait(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A reload that breaks a policy's own tests keeps the old policy, like any broken file.
+func TestReloadKeepsTheOldPolicy(t *testing.T) {
+	w := newWorld(t, gateTOML)
+	w.s.file = filepath.Join(t.TempDir(), "stile.toml")
+	write := func(text string) {
+		if err := os.WriteFile(w.s.file, []byte(text+fmt.Sprintf("\n[key]\nfile = %q\n", w.s.state.Load().cfg.Key.File)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rule := "include = []\n[[rule]]\nname = \"new\"\npath = \"/new\"\ndo = \"deny\"\n"
+	for name, text := range map[string]string{
+		"nonsense":             "nonsense",
+		"a broken expectation": rule + "[[expect]]\nrequest = \"GET /new\"\nverdict = \"allow\"\n",
+	} {
+		write(text)
+		w.s.Reload()
+		if c := w.check("GET /bad", "192.0.2.1").StatusCode(); c != 429 {
+			t.Errorf("%s: the old policy is gone: %d", name, c)
+		}
+	}
+	if n := w.s.stats.reloadErrors.Get(); n != 2 || w.s.stats.reloadOK.Load() != 0 {
+		t.Errorf("%d errors counted", n)
+	}
+	write(rule + "[[expect]]\nrequest = \"GET /new\"\nverdict = \"deny\"\n")
+	w.s.Reload()
+	if c := w.check("GET /new", "192.0.2.1").StatusCode(); c != 429 || w.s.stats.reloadOK.Load() != 1 {
+		t.Errorf("the new policy is not in force: %d", c)
+	}
 }
