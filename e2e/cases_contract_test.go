@@ -128,6 +128,41 @@ func TestC001LimitedVisitorSeesNo500(t *testing.T) {
 	}
 }
 
+// C001: whatever nginx may ever hand on, the check answers 200, 401 or 429, the only statuses that mean what they say.
+func TestC001CheckSaysOneOfThreeThings(t *testing.T) {
+	t.Parallel()
+	s := open(t, houseRules, "")
+	long := strings.Repeat
+	odd := []string{
+		"", "x", "*", "/", "//", "/heavy", "/heavy%", "/%zz", "/%00", "/..", "/../..", "http://", "http://x/y", "/heavy#x", "/heavy?x", "?", "#", "/\x80\xff", "/a b", long("/", 9000), long("%41", 3000),
+		"/" + long("a/../", 2000), long("x", 40_000), "192.0.2.1", "::1", "fe80::1%eth0", "999.1.1.1", "unix:", "0", "-1", "GET", "get", "00000000000000000000000000000000", "zz", "stile=x", long("stile=x;", 4000),
+	}
+	header := func(name, value string) string { return name + ": " + value + "\r\n" }
+	for _, name := range []string{
+		"X-Original-URI", "X-Original-Method", "X-Real-IP", "X-Request-ID", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Stile-User", "X-Stile-TLS", "X-Stile-Forged", "X-Stile-Verdict",
+		"Cookie", "User-Agent", "Accept", "Referer", "Content-Type",
+	} {
+		for _, value := range odd {
+			usual := map[string]string{"X-Original-URI": "/heavy", "X-Original-Method": "GET", "X-Real-IP": "192.0.2.1", "X-Request-ID": "0123456789abcdef0123456789abcdef", "Host": "stile"}
+			usual[name] = value
+			request := "GET /check HTTP/1.1\r\n"
+			for k, v := range usual {
+				request += header(k, v)
+			}
+			r := s.direct(request + "\r\n")
+			if r.Status != 200 && r.Status != 401 && r.Status != 429 || r.Body != "" || r.Header.Get("Set-Cookie") != "" || r.Header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s: %.60q: %d %v %.100q", name, value, r.Status, r.Header, r.Body)
+			}
+			if v := r.Header.Get("X-Stile-Verdict"); (r.Status == 200) != strings.HasPrefix(v, "allow") {
+				t.Errorf("%s: %.60q: %d with the verdict %q", name, value, r.Status, v)
+			}
+		}
+	}
+	if n := s.daemon.metric("stile_panics_total", "") + s.daemon.metric("stile_protocol_errors_total", ""); n != 0 {
+		t.Errorf("%v panics and unreadable requests", n)
+	}
+}
+
 // C003: no status of a refusal may mean success to nginx, and a denied agent reaches nothing.
 func TestC003DenialIsNeverAnAllow(t *testing.T) {
 	t.Parallel()

@@ -177,7 +177,7 @@ func TestC021TenRestartsUnderLoad(t *testing.T) {
 	member := s.member()
 	l := s.load(t, 4, []string{"/", "/robots.txt", "/heavy/x"}, func(v *visitor) { v.jar["stile"] = member.jar["stile"] })
 	for i := range 10 {
-		l.more(30)
+		l.more(100)
 		begin := time.Now()
 		s.daemon.kill([]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL}[i%3])
 		if took := time.Since(begin); took > 6*time.Second {

@@ -113,58 +113,69 @@ func textSite(t *testing.T) *site {
 
 var waitText = regexp.MustCompile(`please wait (\d+)[ \x{A0}]s, then\s+follow this\s+link`)
 
-// wait waits for as long as a text says, as its reader would.
-func wait(t *testing.T, text string) {
+// told is how long a text says that its reader must wait.
+func told(t *testing.T, name, text string) time.Duration {
 	t.Helper()
 	m := waitText.FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("it is not said how long to wait: %q", text)
+		t.Fatalf("%s does not say how long to wait: %q", name, text)
 	}
 	n, err := strconv.Atoi(m[1])
 	if err != nil || n < 2 || n > 60 {
-		t.Fatalf("to wait: %q", m[1])
+		t.Fatalf("%s says to wait %q", name, m[1])
 	}
-	time.Sleep(time.Duration(n) * time.Second)
+	return time.Duration(n) * time.Second
 }
 
-// C092: somebody with lynx reads what is asked, waits, follows the link, and arrives; the pass is kept.
-func TestC092Lynx(t *testing.T) {
+// C092: somebody with a text browser reads what is asked, waits, follows the link, and arrives; the pass is kept. Who
+// follows the link too early is told so, and can go back and follow it again.
+func TestC092InTerminals(t *testing.T) {
 	t.Parallel()
-	lynx := need(t, "lynx")
-	s := textSite(t)
-	term := startTerminal(t, t.TempDir(), lynx+" -cfg="+lynxConfig(t)+" 'http://"+s.Addr(80)+"/heavy/x'")
-	term.see("Continue to the page")
-	s.hits("until then", 0)
-	wait(t, term.shown())
-	term.press("\r")
-	term.see("ARRIVED at /heavy/x")
-	if hits := s.app.Hits(); len(hits) != 1 || hits[0].Target != "/heavy/x" {
-		t.Errorf("the application was asked for %s", targetsOf(hits))
+	lynx, w3m := need(t, "lynx")+" -cfg="+lynxConfig(t), need(t, "w3m")+" -cookie"
+	type visit struct {
+		s      *site
+		term   *terminal
+		target string
+		follow string // keys that follow the first link
+		text   string
+		began  time.Time
 	}
-	term.press("ghttp://" + s.Addr(80) + "/heavy/another\r")
-	term.see("another") // of the other page only what differs is written
-	eventually(t, "the other page was asked for", func() bool { return len(s.app.Hits()) == 2 })
-}
-
-// C092: who follows the link too early is told so, and can go back and follow it again.
-func TestC092LynxTooEarly(t *testing.T) {
-	t.Parallel()
-	lynx := need(t, "lynx")
-	s := textSite(t)
-	term := startTerminal(t, t.TempDir(), lynx+" -cfg="+lynxConfig(t)+" 'http://"+s.Addr(80)+"/heavy/x?a=b%26c'")
-	term.see("Continue to the page")
-	text := term.shown()
-	term.press("\r")
-	term.see("Not yet")
-	term.press("\x1b[D") // back
-	term.see("Continue to the page")
-	s.hits("until then", 0)
-	wait(t, text)
-	term.press("\r")
-	term.see("ARRIVED at /heavy/x?a=b%26c")
-	if hits := s.app.Hits(); len(hits) != 1 || hits[0].Target != "/heavy/x?a=b%26c" {
-		t.Errorf("the application was asked for %s", targetsOf(hits))
+	arrive := func(name, command, target, follow, back string) *visit {
+		v := &visit{s: textSite(t), target: target, follow: follow}
+		v.term = startTerminal(t, t.TempDir(), command+" 'http://"+v.s.Addr(80)+target+"'")
+		v.term.see("Continue to the page")
+		v.text, v.began = v.term.shown(), time.Now()
+		if back != "" {
+			v.term.press(follow)
+			v.term.see("Not yet")
+			v.term.press(back)
+			v.term.see("Continue to the page")
+			v.follow = follow[len(follow)-1:] // the link is where it was left
+		}
+		v.s.hits(name+" before the wait is over", 0)
+		return v
 	}
+	all := map[string]*visit{
+		"lynx":            arrive("lynx", lynx, "/heavy/x", "\r", ""),
+		"lynx, too early": arrive("lynx, too early", lynx, "/heavy/x?a=b%26c", "\r", "\x1b[D"),
+		"w3m, too early":  arrive("w3m, too early", w3m, "/heavy/x?a=b%26c", "\t\r", "B"),
+	}
+	for name, v := range all { // each has begun its wait, and waits for as long as it is told
+		time.Sleep(time.Until(v.began.Add(told(t, name, v.text))))
+	}
+	for _, v := range all {
+		v.term.press(v.follow)
+	}
+	for name, v := range all {
+		v.term.see("ARRIVED at " + v.target)
+		if hits := v.s.app.Hits(); len(hits) != 1 || hits[0].Target != v.target {
+			t.Errorf("%s: the application was asked for %s", name, targetsOf(hits))
+		}
+	}
+	v := all["lynx"]
+	v.term.press("ghttp://" + v.s.Addr(80) + "/heavy/another\r")
+	v.term.see("another") // of the other page only what differs is written
+	eventually(t, "the other page was asked for", func() bool { return len(v.s.app.Hits()) == 2 })
 }
 
 // lynxConfig makes a configuration in which no message stands for seconds.
@@ -177,30 +188,9 @@ func lynxConfig(t *testing.T) string {
 	return file
 }
 
-// C092: the same with w3m.
-func TestC092W3m(t *testing.T) {
-	t.Parallel()
-	w3m := need(t, "w3m")
-	s := textSite(t)
-	term := startTerminal(t, t.TempDir(), w3m+" -cookie 'http://"+s.Addr(80)+"/heavy/x?a=b%26c'")
-	term.see("Continue to the page")
-	text := term.shown()
-	term.press("\t\r") // to the first link, and follow it
-	term.see("Not yet")
-	term.press("B") // back
-	term.see("Continue to the page")
-	s.hits("until then", 0)
-	wait(t, text)
-	term.press("\r")
-	term.see("ARRIVED at /heavy/x?a=b%26c")
-	if hits := s.app.Hits(); len(hits) != 1 || hits[0].Target != "/heavy/x?a=b%26c" {
-		t.Errorf("the application was asked for %s", targetsOf(hits))
-	}
-}
-
 // C092: both, run from a script: what is asked is plain text, the link is among the page's links, and the cookie is
 // there the next time.
-func TestC092TextBrowsersInScripts(t *testing.T) {
+func TestC092InScripts(t *testing.T) {
 	t.Parallel()
 	f := func(t *testing.T, name string, page, visit []string) {
 		program := need(t, name)
@@ -230,7 +220,7 @@ func TestC092TextBrowsersInScripts(t *testing.T) {
 		if len(links) == 0 {
 			t.Fatalf("%s shows no link: %s", name, text)
 		}
-		wait(t, text)
+		time.Sleep(told(t, name, text))
 		for _, url := range []string{links[len(links)-1], url, url + "/more"} {
 			if text := run(visit, url); !strings.Contains(text, "ARRIVED at /heavy/x") {
 				t.Errorf("%s does not arrive at %s: %s", name, url, text)
