@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 TRY_PACKAGES=(nginx-light)
-TEST_PACKAGES=(nginx-light chromium wrk lynx w3m git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps)
+TEST_PACKAGES=(nginx-light chromium wrk lynx w3m faketime git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps)
 
 usage() {
 	cat <<-TEXT
