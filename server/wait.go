@@ -37,7 +37,7 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 	}
 	err := st.issuer.Parse(token, uint32(now.Unix()), &c, &seed)
 	switch {
-	case errors.Is(err, pow.ErrExpired):
+	case errors.Is(err, pow.ErrExpired), errors.Is(err, pow.ErrUnknown):
 		s.stats.failed("expired")
 		s.waitRefused(ctx, fasthttp.StatusGone, "This link is too old. Go back and load the page again.")
 		return
