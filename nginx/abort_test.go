@@ -31,9 +31,9 @@ func TestClientGoesDuringTheCheck(t *testing.T) {
 	if _, err := io.WriteString(c, nginxtest.Request("GET", "/x", "")); err != nil {
 		t.Fatal(err)
 	}
-	<-asked
+	receive(t, "the check", asked)
 	c.Close()
-	if err := <-closed; err != io.EOF {
+	if err := receive(t, "the end of the check's connection", closed); err != io.EOF {
 		t.Errorf("the check's connection ended with %v, want its end", err)
 	}
 	if line := w.AccessLines(1)[0]; !strings.Contains(line, `"GET /x HTTP/1.1" 499`) {
@@ -64,12 +64,12 @@ func TestClientGoesDuringTheWork(t *testing.T) {
 		if _, err := io.WriteString(c, nginxtest.Request("GET", target, "")); err != nil {
 			t.Fatal(err)
 		}
-		<-begun
+		receive(t, "the hit", begun)
 		c.Close()
 	}
 	leave("/gated/x")
 	leave("/x")
-	if got := <-left; got != "/x" {
+	if got := receive(t, "the end of nginx's connection to the application", left); got != "/x" {
 		t.Errorf("nginx closed its connection for %s", got)
 	}
 	w.Get("/still-there") // the one worker has seen both clients go before this one came

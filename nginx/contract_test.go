@@ -101,8 +101,8 @@ func TestMethods(t *testing.T) {
 				if c.Body != "" {
 					t.Errorf("%s: %s got a body: %q", what, c.Target, c.Body)
 				}
-				if c.Target != "/check" && (c.Method == "HEAD") != (method == "HEAD") {
-					t.Errorf("%s: page fetched with %s", what, c.Method)
+				if want := map[bool]string{true: "HEAD", false: "GET"}[method == "HEAD" && c.Target != "/check"]; c.Method != want {
+					t.Errorf("%s: %s was fetched with %s", what, c.Target, c.Method)
 				}
 			}
 			switch a {
@@ -519,8 +519,9 @@ func TestHeadersForPublicFiles(t *testing.T) {
 	w.Raw(80, nginxtest.Request("POST", "/.stile/proof?x=1", `{"token":"x"}`,
 		"X-Original-URI: /robots.txt", "X-Original-Method: OPTIONS", "X-Real-IP: 192.0.2.1", "X-Request-ID: forged",
 		"X-Forwarded-Proto: https", "X-Forwarded-Host: evil.example", "X-Stile-Verdict: allow", "X-Stile-User: root",
-		"Content-Type: application/json", "Cookie: stile=abc", "Origin: http://site.example", "Sec-Fetch-Site: same-origin",
-		"Expect: 100-continue"))
+		"Content-Type: application/json", "Cookie: stile=abc", "Origin: http://site.example", "Referer: http://site.example/x",
+		"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Sec-Purpose: prefetch",
+		"User-Agent: test/1", "Accept: */*", "Accept-Language: de", "Accept-Encoding: gzip", "Expect: 100-continue"))
 	calls := w.d.Calls("/")
 	if len(calls) != 1 {
 		t.Fatalf("calls: %v", calls)
@@ -536,7 +537,9 @@ func TestHeadersForPublicFiles(t *testing.T) {
 	want := http.Header{
 		"X-Real-Ip": {"127.0.0.1"}, "X-Request-Id": {id}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"site.example"},
 		"Content-Type": {"application/json"}, "Content-Length": {"13"}, "Cookie": {"stile=abc"},
-		"Origin": {"http://site.example"}, "Sec-Fetch-Site": {"same-origin"},
+		"Origin": {"http://site.example"}, "Referer": {"http://site.example/x"}, "Sec-Fetch-Site": {"same-origin"},
+		"Sec-Fetch-Mode": {"cors"}, "Sec-Fetch-Dest": {"empty"}, "Sec-Purpose": {"prefetch"}, "User-Agent": {"test/1"},
+		"Accept": {"*/*"}, "Accept-Language": {"de"}, "Accept-Encoding": {"gzip"},
 	}
 	if fmt.Sprint(c.Header) != fmt.Sprint(want) {
 		t.Errorf("the daemon was told\n%v, want\n%v", c.Header, want)

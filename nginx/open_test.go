@@ -206,12 +206,23 @@ func TestBacklog(t *testing.T) {
 			if waiting.Add(1) == clients {
 				close(full)
 			}
-			<-full // nobody is answered before all are here
+			receive(t, "all checks", full) // nobody is answered before all are here
 			return nginxtest.Refuse
 		})
 		flood(w).Wait()
 		w.expectCounts("a flood", clients, 0)
 	})
+}
+
+// receive is a receive from c that fails the test when nothing comes.
+func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Errorf("no sign of %s", what)
+	}
+	return v
 }
 
 func await(t *testing.T, what string, ok func() bool) {

@@ -191,11 +191,35 @@ func TestUnderHostileDefaults(t *testing.T) {
 		w.expect("refused", r, 429, 1, 0)
 	}
 	w.expect("the site's own denial", w.Get("/denied/x"), 403, 0, 0)
+
+	c := w.Dial(80)
+	io.WriteString(c, "PUT /x HTTP/1.1\r\nHost: site.example\r\nTransfer-Encoding: chunked\r\n\r\n")
+	r, err := c.Answer("PUT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header(t, r, "Content-Type", "text/plain")
+	w.expect("an upload", r, 429, 1, 0)
+
+	// A proof that comes slowly waits in nginx.
+	c = w.Dial(80)
+	io.WriteString(c, "POST /.stile/proof HTTP/1.1\r\nHost: site.example\r\nContent-Length: 4\r\n\r\nab")
+	w.Get("/.stile/pass")
+	if calls := w.d.Calls("/.stile/proof"); len(calls) != 0 {
+		t.Errorf("half a proof arrived as %+v", calls)
+	}
+	io.WriteString(c, "cd")
+	if r, err := c.Answer("POST"); err != nil || r.Status != 200 {
+		t.Errorf("a slow proof: %+v, %v", r, err)
+	}
 	w.d.Always(nginxtest.Allow)
+	w.expectCounts("a slow proof", 0, 0)
 	w.expect("allowed", w.Get("/x"), 200, 1, 1)
 	w.d.Stop()
 	w.expect("no daemon", w.Get("/y"), 200, 0, 1)
-	w.expect("a public file, and no daemon", w.Get("/.stile/stile.js"), 503, 0, 0)
+	r = w.Get("/.stile/stile.js")
+	header(t, r, "Content-Type", "text/plain")
+	w.expect("a public file, and no daemon", r, 503, 0, 0)
 }
 
 // nginx wants its buffer sizes to fit each other, and some of them may be the site's.
