@@ -293,6 +293,7 @@ func TestPart(t *testing.T) {
 	const html = "text/html,application/xhtml+xml,*/*;q=0.8"
 	f(true, "site.example", "Sec-Fetch-Dest", "image")
 	f(true, "site.example", "Sec-Fetch-Dest", "empty", "Accept", "*/*")
+	f(false, "site.example", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Mode", "navigate", "Accept", html) // through a service worker
 	f(false, "site.example", "Sec-Fetch-Dest", "document", "Accept", "*/*", "Referer", "https://site.example/")
 	f(true, "site.example", "Accept", "image/webp,*/*")
 	// Over plain http browsers do not say what a request is for.
@@ -544,6 +545,15 @@ func TestNavigation(t *testing.T) {
 	f(false, "Accept: text/html", "Upgrade: websocket")
 	f(true, "Accept: text/html", "Upgrade: h2c")
 	f(false, "Accept: text/event-stream")
+
+	// A service worker of the site's hands the navigation on: as it is, made anew, or as a request like any other.
+	const html = "Accept: text/html,application/xhtml+xml,*/*;q=0.8"
+	f(true, html, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: empty", "Upgrade-Insecure-Requests: 1")
+	f(true, html, "Sec-Fetch-Mode: same-origin", "Sec-Fetch-Dest: empty", "Upgrade-Insecure-Requests: 1")
+	f(false, html, "Sec-Fetch-Mode: same-origin", "Sec-Fetch-Dest: empty")
+	f(false, "Accept: */*", "Sec-Fetch-Mode: same-origin", "Sec-Fetch-Dest: empty", "Upgrade-Insecure-Requests: 1")
+	f(false, html, "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Upgrade-Insecure-Requests: 1")
+	f(false, html, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: empty", "Sec-Purpose: prefetch")
 }
 
 func TestReasonsHaveNames(t *testing.T) {

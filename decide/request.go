@@ -51,16 +51,17 @@ type Caller struct {
 
 // Places of the headers that the decision itself looks at.
 var (
-	hAccept  = config.HeaderIndex("Accept")
-	hMode    = config.HeaderIndex("Sec-Fetch-Mode")
-	hDest    = config.HeaderIndex("Sec-Fetch-Dest")
-	hPurpose = config.HeaderIndex("Sec-Purpose")
-	hUpgrade = config.HeaderIndex("Upgrade")
-	hReferer = config.HeaderIndex("Referer")
-	hRange   = config.HeaderIndex("Range")
-	hXRW     = config.HeaderIndex("X-Requested-With")
-	hHX      = config.HeaderIndex("HX-Request")
-	hTurbo   = config.HeaderIndex("Turbo-Frame")
+	hAccept   = config.HeaderIndex("Accept")
+	hMode     = config.HeaderIndex("Sec-Fetch-Mode")
+	hDest     = config.HeaderIndex("Sec-Fetch-Dest")
+	hPurpose  = config.HeaderIndex("Sec-Purpose")
+	hUpgrade  = config.HeaderIndex("Upgrade")
+	hReferer  = config.HeaderIndex("Referer")
+	hRange    = config.HeaderIndex("Range")
+	hXRW      = config.HeaderIndex("X-Requested-With")
+	hHX       = config.HeaderIndex("HX-Request")
+	hTurbo    = config.HeaderIndex("Turbo-Frame")
+	hInsecure = config.HeaderIndex("Upgrade-Insecure-Requests")
 )
 
 // Navigation tells whether a person is about to see the answer as a page: only then
@@ -71,17 +72,23 @@ func Navigation(h *Header) bool {
 		strings.EqualFold(h[hUpgrade], "websocket") {
 		return false
 	}
-	if h[hMode] != "" {
-		if h[hMode] != "navigate" {
-			return false
-		}
+	switch h[hMode] {
+	case "":
+		return acceptsHTML(h[hAccept])
+	case "navigate":
 		switch h[hDest] {
 		case "", "document", "iframe", "frame", "fencedframe":
 			return true
 		}
-		return false
 	}
-	return acceptsHTML(h[hAccept])
+	return throughWorker(h)
+}
+
+// throughWorker tells whether a service worker of the site's asks for a page in the name
+// of a navigation. A request that it hands on stays in the mode "navigate", which no
+// other script can ask in; one that it has made anew keeps the headers of a navigation.
+func throughWorker(h *Header) bool {
+	return h[hDest] == "empty" && (h[hMode] == "navigate" || h[hMode] == "same-origin" && h[hInsecure] != "" && acceptsHTML(h[hAccept]))
 }
 
 // acceptsHTML looks for text/html or application/xhtml+xml as whole media types.
@@ -111,7 +118,7 @@ func (r *Request) part() bool {
 	case "document", "iframe", "frame", "fencedframe", "object", "embed":
 		return false
 	default:
-		return true
+		return !throughWorker(h)
 	}
 	for _, p := range [...]string{"image/", "text/css", "video/", "audio/", "font/"} {
 		if strings.HasPrefix(h[hAccept], p) {
