@@ -38,7 +38,7 @@ func (n *Nginx) Get(target string, headers ...string) *Response {
 	return n.Do("GET", target, headers...)
 }
 
-// Do is Get with any method and, if a header line says Content-Length, no body: use Raw for bodies.
+// Do is Get with another method. A request with a body is Raw and Request.
 func (n *Nginx) Do(method, target string, headers ...string) *Response {
 	n.t.Helper()
 	return n.Raw(80, Request(method, target, "", headers...))
