@@ -496,7 +496,6 @@ func TestVerdictToken(t *testing.T) {
 	} {
 		text := string(v.AppendToken(nil, "a; rule=x"))
 		got, rule, ok := ParseToken(text)
-		v.rule = -1
 		if v.Action == Allow {
 			v.Reason = 0
 		}
@@ -575,4 +574,44 @@ func FuzzParseToken(f *testing.F) {
 			t.Errorf("%q: %+v %q", s, v, rule)
 		}
 	})
+}
+
+// Whoever says that he only loads parts of pages keeps nobody from pages.
+func TestPartsUseUpOnlyParts(t *testing.T) {
+	e := engine(t, strings.Replace(meterTOML, "stranger = 3", "stranger = 3\nstrangers = 10", 1))
+	a := client(t, e)
+	a.header = map[string]string{"Sec-Fetch-Dest": "image"}
+	for i := range 40 {
+		a.addr = fmt.Sprintf("10.0.%d.1", i)
+		for range 9 {
+			a.verdict("GET /r/x")
+		}
+	}
+	if v := a.ask("GET /r/x"); v.Reason != Meter && v.Reason != Collective {
+		t.Errorf("parts are not limited: %v", v)
+	}
+	reader := client(t, e)
+	reader.addr = "203.0.113.1"
+	reader.want(3, "GET /r/x", "allow")
+}
+
+// The owner of many addresses who waits in each has no more than its network as strangers.
+func TestWaitedPassesCountInTheNetworkAround(t *testing.T) {
+	e := engine(t, meterTOML)
+	a := client(t, e)
+	allowed := 0
+	for i := range 100 {
+		a.addr = fmt.Sprintf("2001:db8:1:%x::1", i) // of one /56
+		a.caller = Caller{Kind: Holder, Level: 1, Key: uint64(i) + 1}
+		for range 3 {
+			if a.verdict("GET /r/x") == "allow" {
+				allowed++
+			}
+		}
+	}
+	if allowed != 3*int(wideFactor.v56) {
+		t.Errorf("%d requests, want %d", allowed, 3*wideFactor.v56)
+	}
+	a.caller = Caller{Kind: Holder, Level: 2, Key: 9999}
+	a.want(6, "GET /r/x", "allow")
 }

@@ -64,14 +64,14 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 // decide is steps 4 to 11. Step 2 has been taken by whoever made the request's
 // Caller; step 3, the jail, comes here.
 func (p *Policy) decide(r *Request, now int64) Verdict {
-	i, points, observed := p.find(r)
-	v := p.judge(r, i, points, now)
-	v.rule, v.policy = int16(i), p.gen
-	if i >= 0 {
-		p.rules[i].found.Add(1)
+	f := p.find(r)
+	v := p.judge(r, f.rule, f.points, now)
+	v.rule, v.policy = int16(f.rule)+1, p.gen
+	if f.rule >= 0 {
+		p.rules[f.rule].found.Add(1)
 	}
-	if observed >= 0 {
-		p.watch(r, observed, i, points, now)
+	if f.observed >= 0 {
+		p.watch(r, f.observed, f.rule, f.points, now)
 	}
 	return v
 }
@@ -135,30 +135,25 @@ func (p *Policy) judgeAs(r *Request, i, charged, points int, now int64) Verdict 
 // has counted it in already (except, a rule's index, -1: none). Either all count it
 // or none does.
 func (p *Policy) charge(r *Request, ru *rule, except int, now int64) (Verdict, bool) {
-	kind, caller := r.meteredAs(ru.level)
-	slack, share := uint32(1), uint32(1)
-	if r.part() {
-		slack = partSlack
-	}
-	if kind == Holder && r.Caller.Level == 1 {
-		share = waitShare
-	}
+	by := payer{part: r.part()}
+	by.kind, by.key = r.meteredAs(ru.level)
+	by.waited = by.kind == Holder && r.Caller.Level == 1
 	for n, i := range ru.meters {
 		if except >= 0 && slices.Contains(p.rules[except].meters, i) {
 			continue
 		}
-		left, why := p.meters[i].charge(r, kind, caller, slack, share, now)
+		left, why := p.meters[i].charge(r, &by, now)
 		if why == Metered {
 			continue
 		}
 		for _, done := range ru.meters[:n] {
 			if except < 0 || !slices.Contains(p.rules[except].meters, done) {
-				p.meters[done].undo(r, kind, caller, now)
+				p.meters[done].undo(r, &by, now)
 			}
 		}
 		// A caller on the raised budget who runs out is refused: another proof
 		// would not give it another budget.
-		if kind == Stranger {
+		if by.kind == Stranger {
 			v := demand(r, why, ru.level, ru.never)
 			v.Retry = seconds(left)
 			return v, false

@@ -49,7 +49,8 @@ func NewRequest(method, target, addr string, header map[string]string) (*Request
 // Classify is what the rules say to a caller that has used nothing yet, in the words of
 // an [[expect]], and the name of the rule that says it ("" if none matched).
 func (p *Policy) Classify(r *Request) (verdict, rule string) {
-	i, points, _ := p.find(r)
+	f := p.find(r)
+	i, points := f.rule, f.points
 	if i < 0 {
 		if level := p.suspicion(points); level > r.level() {
 			return challengeWord(level), ""
@@ -109,7 +110,8 @@ func (p *Policy) Explain(r *Request) []Step {
 		add("2 caller", "a user that nginx knows")
 	}
 	add("3 jail", "not in this version")
-	found, points, _ := p.find(r)
+	f := p.find(r)
+	found, points := f.rule, f.points
 	for _, reading := range append([]string{r.Path}, r.Alt...) {
 		p.explainRules(r, reading, add)
 	}

@@ -30,11 +30,11 @@ type counters struct {
 	stranger *meter.Table // networks, or pools of strangers
 	proven   *meter.Table // passes and users, or pools of them
 	wide     *meter.Table // the networks around strangers
-	all      meter.Counter
+	all      [2]meter.Counter // all strangers together: their page views, and parts of pages
 }
 
 func newCounters(keys int) *counters {
-	return &counters{meter.NewTable(keys), meter.NewTable(keys), meter.NewTable(keys / 4), meter.Counter{}}
+	return &counters{meter.NewTable(keys), meter.NewTable(keys), meter.NewTable(keys / 4), [2]meter.Counter{}}
 }
 
 // limiter is one [[meter]], compiled.
@@ -60,35 +60,44 @@ func (m *limiter) keyOf(r *Request, k CallerKind, caller uint64) uint64 {
 	return h
 }
 
-// charge counts a request. When a limit does not allow it nothing stays counted,
-// and left says how long until its window ends. Strangers are counted against
-// themselves first, so that each adds to the collective at most its own limit:
-// one host cannot use up what all strangers together may have.
-func (m *limiter) charge(r *Request, k CallerKind, caller uint64, slack, share uint32, now int64) (left time.Duration, why Reason) {
-	limit := m.limit[k]
-	if limit > 0 {
-		limit *= slack
-		if share > 1 { // a smaller budget, but not less than without any pass
-			limit = max(limit/share, min(m.limit[Stranger]*slack, limit))
+// payer is as whom a request is counted.
+type payer struct {
+	kind   CallerKind
+	key    uint64 // of the caller
+	part   bool   // a part of a page that is being shown: three times the limits
+	waited bool   // the pass was earned by waiting
+}
+
+// charge counts a request. When a limit does not allow it nothing stays counted, and
+// left says how long until its window ends.
+//
+// Strangers are counted against themselves first, so that each adds to the collective at
+// most its own limit: one host cannot use up what all strangers together may have. What
+// all and the networks around use for parts of pages is counted apart from their page
+// views: whoever says that he loads parts only keeps others from parts.
+func (m *limiter) charge(r *Request, by *payer, now int64) (left time.Duration, why Reason) {
+	slack := uint32(1)
+	if by.part {
+		slack = partSlack
+	}
+	if limit := m.limit[by.kind] * slack; limit > 0 {
+		if by.waited { // a smaller budget, but not less than without any pass
+			limit = max(limit/waitShare, min(m.limit[Stranger]*slack, limit))
 		}
-		left, ok := m.table(k).Add(m.keyOf(r, k, caller), now, m.window, limit)
-		if !ok {
+		if left, ok := m.table(by.kind).Add(m.keyOf(r, by.kind, by.key), now, m.window, limit); !ok {
 			return left, Meter
 		}
 	}
-	if k != Stranger {
-		return 0, Metered
-	}
-	if limit > 0 && m.per.Caller {
-		if left, ok := m.chargeWide(r, limit, now); !ok {
-			m.undoOwn(r, k, caller, now)
+	if m.countsWide(by) {
+		if left, ok := m.chargeWide(r, by, slack, now); !ok {
+			m.undoOwn(r, by, now)
 			return left, Wide
 		}
 	}
-	if m.strangers > 0 {
-		if left, ok := m.all.Add(now, m.window, m.strangers*slack); !ok {
-			m.undoOwn(r, k, caller, now)
-			m.undoWide(r, now)
+	if m.countsAll(by) {
+		if left, ok := m.all[b2i(by.part)].Add(now, m.window, m.strangers*slack); !ok {
+			m.undoOwn(r, by, now)
+			m.undoWide(r, by, now)
 			return left, Collective
 		}
 	}
@@ -96,31 +105,37 @@ func (m *limiter) charge(r *Request, k CallerKind, caller uint64, slack, share u
 }
 
 // undo takes back a charge that another meter of the same rule has made vain.
-func (m *limiter) undo(r *Request, k CallerKind, caller uint64, now int64) {
-	m.undoOwn(r, k, caller, now)
-	if k == Stranger {
-		m.undoWide(r, now)
-		if m.strangers > 0 {
-			m.all.Undo(now, m.window)
-		}
+func (m *limiter) undo(r *Request, by *payer, now int64) {
+	m.undoOwn(r, by, now)
+	m.undoWide(r, by, now)
+	if m.countsAll(by) {
+		m.all[b2i(by.part)].Undo(now, m.window)
 	}
 }
 
-func (m *limiter) undoOwn(r *Request, k CallerKind, caller uint64, now int64) {
-	if m.limit[k] > 0 {
-		m.table(k).Undo(m.keyOf(r, k, caller), now, m.window)
+func (m *limiter) undoOwn(r *Request, by *payer, now int64) {
+	if m.limit[by.kind] > 0 {
+		m.table(by.kind).Undo(m.keyOf(r, by.kind, by.key), now, m.window)
 	}
 }
 
-func (m *limiter) chargeWide(r *Request, limit uint32, now int64) (time.Duration, bool) {
+// countsWide: strangers count in the networks around them, and those who have only
+// waited, for that costs the owner of many addresses nothing.
+func (m *limiter) countsWide(by *payer) bool {
+	return (by.kind == Stranger || by.waited) && m.limit[Stranger] > 0 && m.per.Caller
+}
+
+func (m *limiter) countsAll(by *payer) bool { return by.kind == Stranger && m.strangers > 0 }
+
+func (m *limiter) chargeWide(r *Request, by *payer, slack uint32, now int64) (time.Duration, bool) {
 	for i, w := range r.From.Wider() {
 		if w == 0 {
 			continue
 		}
-		left, ok := m.wide.Add(m.keyOf(r, Stranger, uint64(w)), now, m.window, limit*factor(r.From, i))
+		left, ok := m.wide.Add(m.wideKey(r, w, by.part), now, m.window, m.limit[Stranger]*slack*factor(r.From, i))
 		if !ok {
 			if i == 1 {
-				m.wide.Undo(m.keyOf(r, Stranger, uint64(r.From.Wider()[0])), now, m.window)
+				m.wide.Undo(m.wideKey(r, r.From.Wider()[0], by.part), now, m.window)
 			}
 			return left, false
 		}
@@ -128,15 +143,26 @@ func (m *limiter) chargeWide(r *Request, limit uint32, now int64) (time.Duration
 	return 0, true
 }
 
-func (m *limiter) undoWide(r *Request, now int64) {
-	if m.limit[Stranger] == 0 || !m.per.Caller {
+func (m *limiter) undoWide(r *Request, by *payer, now int64) {
+	if !m.countsWide(by) {
 		return
 	}
 	for _, w := range r.From.Wider() {
 		if w != 0 {
-			m.wide.Undo(m.keyOf(r, Stranger, uint64(w)), now, m.window)
+			m.wide.Undo(m.wideKey(r, w, by.part), now, m.window)
 		}
 	}
+}
+
+func (m *limiter) wideKey(r *Request, w network.Network, part bool) uint64 {
+	return m.keyOf(r, Stranger, uint64(w)) + uint64(b2i(part))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func factor(n network.Network, i int) uint32 {

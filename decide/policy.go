@@ -119,57 +119,109 @@ func (p *Policy) strictness(r *rule) uint64 {
 	return 0
 }
 
-// find is the rule that a request falls under and its points of suspicion; -1: none.
-// observed is the first rule in observe mode that would have ended the search.
-func (p *Policy) find(r *Request) (found int, points int, observed int) {
-	found, points, observed = p.walk(r, r.Path)
-	for _, path := range r.Alt {
-		i, pts, obs := p.walk(r, path)
-		if i >= 0 && (found < 0 || p.rules[i].strict > p.rules[found].strict) {
-			found = i
-		}
-		points = max(points, pts)
-		if observed < 0 {
-			observed = obs
-		}
-	}
-	return found, points, observed
+// found is what the rules say of a request.
+type found struct {
+	rule     int // the one that it falls under, -1: none
+	points   int // of suspicion
+	observed int // the first rule in observe mode that would have ended the search, -1: none
 }
 
-func (p *Policy) walk(r *Request, path string) (found int, points int, observed int) {
-	observed = -1
+// readings is how many readings of a target are searched at most: nginx's and the others
+// (decide/path makes at most seven).
+const readings = 8
+
+// find is the rule that a request falls under. Each reading of the target has its own
+// first match, and the strictest of them counts; what a rule says about anything but the
+// path is asked once for all readings, so that a target with many of them costs little
+// more than any other.
+func (p *Policy) find(r *Request) found {
+	paths := [readings]string{r.Path}
+	n := 1 + copy(paths[1:], r.Alt)
+	all := uint(1)<<n - 1
+	open, seen := all, uint(0) // readings that are still searched; that an observing rule has met
+	out := found{rule: -1, observed: -1}
+	var points [readings]int
 	get := r.Method == "GET"
 	for i := range p.sieves {
 		// Fast path: most rules are about other paths, or other methods.
-		if v := &p.sieves[i]; get && v.notGet || !v.paths.May(path) {
+		v := &p.sieves[i]
+		if get && v.notGet {
+			continue
+		}
+		hit := uint(0)
+		for k := range n {
+			if open&(1<<k) != 0 && v.paths.May(paths[k]) {
+				hit |= 1 << k
+			}
+		}
+		if hit == 0 {
 			continue
 		}
 		// Slow path.
 		ru := &p.rules[i]
-		if ru.match.miss(r, path) != "" {
+		if hit = ru.match.hits(r, &paths, hit); hit == 0 {
 			continue
 		}
-		if ru.observe {
-			if observed < 0 && ru.do != config.Suspect {
-				observed = i
+		switch {
+		case ru.observe:
+			if ru.do != config.Suspect && hit&^seen != 0 && out.observed < 0 {
+				out.observed = i
 			}
-			continue
+			seen |= hit
+		case ru.do == config.Suspect:
+			for k := range n {
+				if hit&(1<<k) != 0 {
+					points[k] += ru.points
+				}
+			}
+		default:
+			if out.rule < 0 || ru.strict > p.rules[out.rule].strict {
+				out.rule = i
+			}
+			if open &^= hit; open == 0 {
+				out.points = slices.Max(points[:n])
+				return out
+			}
 		}
-		if ru.do == config.Suspect {
-			points += ru.points
-			continue
-		}
-		return i, points, observed
 	}
-	return -1, points, observed
+	out.points = slices.Max(points[:n])
+	return out
+}
+
+// hits is those of the readings in set for which all matchers hold.
+func (m *matcher) hits(r *Request, paths *[readings]string, set uint) uint {
+	if len(m.methods) > 0 && !slices.Contains(m.methods, r.Method) {
+		return 0
+	}
+	if len(m.paths) > 0 {
+		for k := range paths {
+			if set&(1<<k) != 0 && !anyPath(m.paths, paths[k]) {
+				set &^= 1 << k
+			}
+		}
+		if set == 0 {
+			return 0
+		}
+	}
+	if m.missBeside(r) != "" || m.not != nil && m.not.anyBeside(r) {
+		return 0
+	}
+	if m.not != nil && len(m.not.paths) > 0 {
+		for k := range paths {
+			if set&(1<<k) != 0 && anyPath(m.not.paths, paths[k]) {
+				set &^= 1 << k
+			}
+		}
+	}
+	return set
 }
 
 // RuleName is the name of the rule that a verdict of this policy, or of none, names.
 func (p *Policy) RuleName(v Verdict) string {
-	if v.rule < 0 || v.policy != p.gen || int(v.rule) >= len(p.rules) {
+	if v.rule <= 0 || v.policy != p.gen || int(v.rule) > len(p.rules) {
 		return ""
 	}
-	return p.rules[v.rule].name
+	return p.rules[v.rule-1].name
 }
 
 // Len is how many rules there are.

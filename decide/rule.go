@@ -120,14 +120,26 @@ func compileAll[P any](texts []string, compile func(string) (P, error)) ([]P, er
 	return ps, nil
 }
 
-// miss names the first matcher that does not hold, "" when all hold. The cheap and
-// selective ones come first.
+// miss names the first matcher that does not hold for one reading of the path, "" when
+// all hold. It is for explanations; find takes the matchers apart.
 func (m *matcher) miss(r *Request, path string) string {
-	if len(m.methods) > 0 && !slices.Contains(m.methods, r.Method) {
-		return "method"
-	}
 	if len(m.paths) > 0 && !anyPath(m.paths, path) {
 		return "path"
+	}
+	if miss := m.missBeside(r); miss != "" {
+		return miss
+	}
+	if m.not != nil && (m.not.anyBeside(r) || len(m.not.paths) > 0 && anyPath(m.not.paths, path)) {
+		return "not"
+	}
+	return ""
+}
+
+// missBeside is miss for everything beside the path: the same for every reading of a
+// target, so it is asked once a request. The cheap and selective ones come first.
+func (m *matcher) missBeside(r *Request) string {
+	if len(m.methods) > 0 && !slices.Contains(m.methods, r.Method) {
+		return "method"
 	}
 	if len(m.hosts) > 0 && !anyHost(m.hosts, r.Host) {
 		return "host"
@@ -146,16 +158,13 @@ func (m *matcher) miss(r *Request, path string) string {
 			return "header"
 		}
 	}
-	if m.not != nil && m.not.any(r, path) {
-		return "not"
-	}
 	return ""
 }
 
-// any tells whether at least one of the matchers holds: "not" excludes by each.
-func (m *matcher) any(r *Request, path string) bool {
+// anyBeside tells whether at least one of the matchers beside the path holds: "not"
+// excludes by each.
+func (m *matcher) anyBeside(r *Request) bool {
 	if len(m.methods) > 0 && slices.Contains(m.methods, r.Method) ||
-		len(m.paths) > 0 && anyPath(m.paths, path) ||
 		len(m.hosts) > 0 && anyHost(m.hosts, r.Host) ||
 		m.network != nil && contains(m.network, r.Addr) ||
 		len(m.queries) > 0 && anyQuery(m.queries, r.Query) ||

@@ -24,7 +24,7 @@ const (
 	NoRule     Reason = iota // nothing matched: allow
 	Rule                     // an allow rule
 	Metered                  // within every meter of its rule
-	Repeat                   // same request id as a moment ago, see Verdict.First
+	Repeat                   // same request id as a moment ago, see Verdict.Again
 	Misconfig                // nginx did not say what was asked or by whom: the site stays up
 	Malformed                // a target that nginx would not have let through
 	Jail                     // the caller's network is in the jail
@@ -57,7 +57,7 @@ type Verdict struct {
 	Unsafe bool   // refused, but a proof made in another tab would help
 	Again  bool   // nginx asked again about one request of the client: the first answer, uncharged
 	Retry  uint32 // of a refusal: seconds until it may be worth trying again
-	rule   int16  // index into the policy's rules, -1: none
+	rule   int16  // index into the policy's rules plus one, 0: none
 	policy uint8  // generation of the policy that rule belongs to
 }
 
@@ -103,7 +103,6 @@ func ParseToken(s string) (v Verdict, rule string, ok bool) {
 	if !found {
 		return Verdict{}, "", false
 	}
-	v.rule = -1
 	for rest != "" {
 		if len(rest) > 5 && rest[:5] == "rule=" { // last, and may contain anything
 			return v, rest[5:], true
