@@ -27,9 +27,9 @@ var wideFactor = struct{ v4, v56, v48 uint32 }{8, 4, 16}
 // counters is the memory of one meter. It outlives a reload that does not change
 // what the meter counts.
 type counters struct {
-	stranger *meter.Table // networks, or pools of strangers
-	proven   *meter.Table // passes and users, or pools of them
-	wide     *meter.Table // the networks around strangers
+	stranger *meter.Table     // networks, or pools of strangers
+	proven   *meter.Table     // passes and users, or pools of them
+	wide     *meter.Table     // the networks around strangers
 	all      [2]meter.Counter // all strangers together: their page views, and parts of pages
 }
 
