@@ -189,8 +189,7 @@ func TestBacklog(t *testing.T) {
 		all := flood(w)
 		// Nobody accepts: the kernel takes backlog+1 and refuses the others, which are let through.
 		await(t, "the others' hits", func() bool { return len(w.app.Hits()) >= clients-backlog-1 })
-		w.d = nginxtest.ServeDaemon(t, l)
-		w.d.Always(nginxtest.Refuse)
+		w.d = nginxtest.ServeDaemon(t, l, nginxtest.Refuse)
 		all.Wait()
 		w.expectCounts("a flood", backlog+1, clients-backlog-1)
 	})

@@ -59,13 +59,15 @@ type Daemon struct {
 // StartDaemon starts a daemon on a unix socket, until the end of the test. Without a Script it allows everything.
 func StartDaemon(t testing.TB, socket string) *Daemon {
 	t.Helper()
-	return ServeDaemon(t, Listen(t, socket, 4096))
+	return ServeDaemon(t, Listen(t, socket, 4096), Allow)
 }
 
-// ServeDaemon starts a daemon on a listener, until the end of the test.
-func ServeDaemon(t testing.TB, l net.Listener) *Daemon {
+// ServeDaemon starts a daemon on a listener, on which requests may be waiting already, until the end of the test. It
+// answers check to every /check until there is a Script.
+func ServeDaemon(t testing.TB, l net.Listener, check *Answer) *Daemon {
 	t.Helper()
 	d := &Daemon{done: make(chan struct{})}
+	d.Always(check)
 	d.server = &http.Server{
 		Handler:        d,
 		MaxHeaderBytes: 1 << 20,
