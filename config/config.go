@@ -23,6 +23,7 @@ type Config struct {
 	Listen struct {
 		Check string // nginx only; default "unix:/run/stile/stile.sock"
 		Admin string // metrics and health; default "127.0.0.1:9406"
+		Group string // that Check, a socket, is given to: a name, known to be well-formed; default "": nginx's
 	}
 
 	Key struct {
@@ -37,7 +38,7 @@ type Config struct {
 	}
 
 	State struct {
-		Dir  string // absolute; default "/var/lib/stile"
+		Dir  string // absolute; default "/var/lib/stile". This version keeps nothing there
 		Keys int    // entries of each table of counters, 16 bytes each; default 65536
 	}
 
@@ -138,7 +139,7 @@ type Bind uint8
 const (
 	Roam        Bind = iota // everywhere; in surge only where it was proven
 	BindNetwork             // only where it was proven
-	BindNone                // everywhere, always
+	BindNone                // everywhere, always; while there is no surge, the same as Roam
 )
 
 func (b Bind) String() string { return name(binds, b) }

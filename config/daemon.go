@@ -43,6 +43,7 @@ func (in *reading) readDaemon(top *table) {
 	single("listen", func(t *table) {
 		t.address("check", &c.Listen.Check)
 		t.address("admin", &c.Listen.Admin)
+		t.group("group", &c.Listen.Group)
 		if c.Listen.Check == c.Listen.Admin {
 			t.wrong("admin", "the same as check: want another address, such as %q", "127.0.0.1:9406")
 		}
@@ -113,6 +114,23 @@ func (t *table) address(key string, to *string) {
 		t.wrong(key, `want "unix:/path/of.sock" or an address and a port, such as "127.0.0.1:9406"`)
 	case !a.Addr().Unmap().IsLoopback() && !a.Addr().Unmap().IsPrivate():
 		t.wrong(key, "anybody who reaches it could speak in nginx's name: want a unix socket, 127.0.0.1 or an address of a private network")
+	default:
+		*to = s
+	}
+}
+
+// group is the name of a group, as useradd lets one be called. Whether this machine has
+// it is asked at start: a configuration may be checked elsewhere.
+func (t *table) group(key string, to *string) {
+	s, ok := t.text(key)
+	switch {
+	case !ok:
+	case len(s) > 32 || strings.HasPrefix(s, "-") || strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
+	}):
+		t.wrong(key, "want the name of a group, such as %q", exampleOf(key))
+	case isDigits(s):
+		t.wrong(key, "want its name, not its number, such as %q", exampleOf(key))
 	default:
 		*to = s
 	}

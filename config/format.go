@@ -19,7 +19,7 @@ var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "meter",
 // known are the keys of each kind of table; "" is the top of a file.
 var known = map[string][]string{
 	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "meter", "rule", "expect"},
-	"listen":    {"check", "admin"},
+	"listen":    {"check", "admin", "group"},
 	"key":       {"file"},
 	"pass":      {"cookie", "lifetime", "bind", "per_network_day"},
 	"state":     {"dir", "keys"},
@@ -119,6 +119,8 @@ func exampleOf(key string) string {
 		return "unix:/run/stile/stile.sock"
 	case "admin":
 		return "127.0.0.1:9406"
+	case "group":
+		return "www-data"
 	case "file":
 		return "/var/lib/stile/key"
 	case "dir":

@@ -111,6 +111,7 @@ include = []
 [listen]
 check = "127.0.0.1:9405"
 admin = "unix:/run/stile/admin.sock"
+group = "web-1"
 [key]
 file = "/etc/stile/key"
 [pass]
@@ -185,6 +186,7 @@ verdict = "challenge"
 	want := defaults()
 	want.Mode = Observe
 	want.Listen.Check, want.Listen.Admin = "127.0.0.1:9405", "unix:/run/stile/admin.sock"
+	want.Listen.Group = "web-1"
 	want.Key.File = "/etc/stile/key"
 	want.Pass.Cookie, want.Pass.Lifetime, want.Pass.Bind, want.Pass.PerNetworkDay = "p", 720*time.Hour, BindNetwork, 5
 	want.State.Dir, want.State.Keys = "/srv/stile", 1024
@@ -192,22 +194,22 @@ verdict = "challenge"
 	want.Challenge.Logo, want.Challenge.Contact = "data:image/svg+xml;base64,PHN2Zy8+", "garten@example.org"
 	want.Files = []string{"stile.toml"}
 	want.Meters = []Meter{
-		{"a", time.Second, 1, 2, 3, 4, Per{true, []int{2}}, Pos{"stile.toml", 24}},
-		{"b", 7 * 24 * time.Hour, 10, 10_000_000, 0, 0, Per{false, []int{1, 2}}, Pos{"stile.toml", 32}},
+		{"a", time.Second, 1, 2, 3, 4, Per{true, []int{2}}, Pos{"stile.toml", 25}},
+		{"b", 7 * 24 * time.Hour, 10, 10_000_000, 0, 0, Per{false, []int{1, 2}}, Pos{"stile.toml", 33}},
 	}
 	want.Rules = []Rule{
-		{Name: "first", Do: MeterAction, Meters: []int{1, 0}, Level: 3, Mode: Observe, Pos: Pos{"stile.toml", 38}, Match: Match{
+		{Name: "first", Do: MeterAction, Meters: []int{1, 0}, Level: 3, Mode: Observe, Pos: Pos{"stile.toml", 39}, Match: Match{
 			Host: []string{"example.org"}, Path: []string{"/a", "~^/b$"}, Query: []string{"q=*"}, Agent: []string{"bot"},
 			Method:  []string{"GET", "POST", "HEAD"},
 			Header:  []HeaderMatch{{"Accept", []string{"text/html", "~^$"}}, {"Referer", []string{"example.com"}}},
 			Network: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24")},
 			Not:     &Match{Method: []string{"HEAD"}, Header: []HeaderMatch{{"Origin", []string{"~."}}}},
 		}},
-		{Name: "second", Do: Challenge, Level: 1, Pos: Pos{"stile.toml", 56}, Match: Match{Path: []string{"/c"}}},
-		{Name: "third", Do: Suspect, Suspect: 100, Level: 1, Pos: Pos{"stile.toml", 60}},
-		{Name: "fourth", Do: Trap, Level: 1, Pos: Pos{"stile.toml", 63}, Match: Match{Path: []string{"/trap"}}},
+		{Name: "second", Do: Challenge, Level: 1, Pos: Pos{"stile.toml", 57}, Match: Match{Path: []string{"/c"}}},
+		{Name: "third", Do: Suspect, Suspect: 100, Level: 1, Pos: Pos{"stile.toml", 61}},
+		{Name: "fourth", Do: Trap, Level: 1, Pos: Pos{"stile.toml", 64}, Match: Match{Path: []string{"/trap"}}},
 	}
-	want.Expects = []Expect{{"GET", "/c?x=1", "x", "192.0.2.1", map[string]string{"Host": "example.org", "Accept": "*/*"}, "challenge", Pos{"stile.toml", 67}}}
+	want.Expects = []Expect{{"GET", "/c?x=1", "x", "192.0.2.1", map[string]string{"Host": "example.org", "Accept": "*/*"}, "challenge", Pos{"stile.toml", 68}}}
 	if diff := difference(c, want); diff != "" {
 		t.Error(diff)
 	}
