@@ -421,6 +421,10 @@ user = 3
 		f(agent, "GET", "/r.git/info/refs?service=git-upload-pack", "", 429, "User-Agent: "+agent)
 		f(agent, "POST", "/r.git/git-upload-pack", "0000", 429, "User-Agent: "+agent, "Content-Type: application/x-git-upload-pack-request")
 	}
+	f("large files of git", "POST", "/r.git/info/lfs/objects/batch", "{}", 429, "Content-Type: application/vnd.git-lfs+json", "User-Agent: git-lfs/3.6.0")
+	f("a registry", "GET", "/v2/group/image/manifests/latest", "", 429, "User-Agent: docker/27.0")
+	f("a registry's blob", "HEAD", "/v2/group/image/blobs/sha256:00", "", 429, "User-Agent: containerd/1.7")
+	f("an inbox", "POST", "/users/a/inbox", "{}", 429, "Content-Type: application/activity+json", "Signature: keyId=\"x\"")
 	f("a crawler that is not known", "GET", "/page", "", 503, "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")
 	f("an archive", "HEAD", "/page", "", 503, "User-Agent: archive.org_bot")
 	f("a monitor", "HEAD", "/", "", 503, "User-Agent: Uptime-Kuma/1.23")
