@@ -105,6 +105,10 @@ func (s *Server) challengePage(ctx *fasthttp.RequestCtx, st *state, f *facts, le
 		p.WaitSeconds = int(max(time.Duration(ready-now.UnixNano()), time.Second)+time.Second-1) / int(time.Second)
 		w := c
 		w.Kind, w.Level, w.Target, w.Bits, w.Parts = pow.Wait, waitLevel, target, 0, 0
+		if !f.held {
+			w.ID = st.waitID(f.req.From, now)
+		}
+		s.stats.issuedWaits.Inc()
 		n := len(f.token)
 		f.token = st.issuer.Append(f.token, &w)
 		p.Token, p.WaitToken = f.token[:n], f.token[n:]

@@ -81,7 +81,11 @@ func (s *Server) proof(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	base := s.ledger.BaseBits() + surcharge(c.Level)
-	first, err := s.ledger.MintPaid(pow.Distinct(&seed), c.Network, redeemed, max(met, base)-base, now.UnixNano())
+	paid := max(met, base) - base
+	if met >= maxBits {
+		paid = mint.MaxDoublings // no more is ever asked for
+	}
+	first, err := s.ledger.MintPaid(pow.Distinct(&seed), c.Network, redeemed, paid, now.UnixNano())
 	var risen mint.ErrPrice
 	switch {
 	case errors.As(err, &risen):
@@ -115,7 +119,7 @@ func (s *Server) tooCheap(ctx *fasthttp.RequestCtx, c *pow.Challenge, bits uint8
 		parts *= 2
 	}
 	parts = min(max(parts, 2*solved), maxParts)
-	s.stats.failed("price")
+	s.stats.failed(kindWork, "price")
 	ctx.Response.SetStatusCode(fasthttp.StatusPaymentRequired)
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"error":"price","parts":` + strconv.Itoa(parts) + `}`)
@@ -151,7 +155,7 @@ func (s *Server) hasPass(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) failed(ctx *fasthttp.RequestCtx, status int, why string) {
-	s.stats.failed(why)
+	s.stats.failed(kindWork, why)
 	s.proofError(ctx, status, why)
 }
 
@@ -168,7 +172,7 @@ func (s *Server) ceiling(ctx *fasthttp.RequestCtx, err error) {
 	if errors.As(err, &full) {
 		retry = uint32(max(full.Retry/time.Second, 1))
 	}
-	s.stats.failed("ceiling")
+	s.stats.failed(kindWork, "ceiling")
 	retryAfter(ctx, retry)
 	ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)
 	ctx.Response.Header.SetContentType("application/json")

@@ -19,6 +19,7 @@ import (
 	"stile/config"
 	"stile/decide"
 	"stile/decide/mint"
+	"stile/key"
 )
 
 // readBuffer is larger than any header block that nginx passes on: its own limit for a
@@ -68,10 +69,14 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.facts.New = func() any { return new(facts) }
-	st, err := newState(cfg)
+	ring, made, err := key.LoadOrCreate(cfg.Key.File)
 	if err != nil {
 		return nil, err
 	}
+	if made {
+		s.log.Info("made a key file", "file", cfg.Key.File)
+	}
+	st := newState(cfg, ring)
 	if s.engine, err = decide.New(cfg); err != nil {
 		return nil, err
 	}
@@ -236,10 +241,12 @@ func (s *Server) reload() error {
 	if failed := decide.Expectations(cfg); len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	st, err := newState(cfg)
+	// A key file that has gone is a mistake: a new one would end every pass.
+	ring, err := key.Load(cfg.Key.File)
 	if err != nil {
 		return err
 	}
+	st := newState(cfg, ring)
 	if err := s.engine.Reload(cfg); err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"fmt"
+	"time"
 
 	"stile/config"
 	"stile/cookie"
@@ -18,23 +18,31 @@ type state struct {
 	passes *cookie.Passes
 	issuer *pow.Issuer
 	ring   *key.Ring
+	waits  *key.MAC
 }
 
-func newState(cfg *config.Config) (*state, error) {
-	ring, created, err := key.LoadOrCreate(cfg.Key.File)
-	if err != nil {
-		if created {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w (set [key] file, or run: stile key new)", err)
+// waitID is the id of every pass that a network earns by waiting on one day: a wait
+// raises a network's budget, it does not multiply it. IPv6 counts by the /56.
+func (st *state) waitID(n network.Network, now time.Time) (id [cookie.IDLen]byte) {
+	if w := n.Wider()[0]; !n.Is4() && w != 0 {
+		n = w
 	}
+	var sealed [16]byte
+	st.waits.Seal(uint64(n), uint64(now.Unix()/86400), &sealed)
+	copy(id[:], sealed[:])
+	return id
+}
+
+// newState builds it around the keys that have been read.
+func newState(cfg *config.Config, ring *key.Ring) *state {
 	return &state{
 		cfg:    cfg,
 		pages:  page.New(page.Options{Title: cfg.Challenge.Title, Logo: cfg.Challenge.Logo, Contact: cfg.Challenge.Contact}),
 		passes: cookie.New(ring),
 		issuer: pow.NewIssuer(ring),
 		ring:   ring,
-	}, nil
+		waits:  ring.MAC("wait"),
+	}
 }
 
 // accepts tells whether a pass counts for a request from that network.

@@ -20,9 +20,10 @@ type stats struct {
 	checks         [3][decide.Reasons]*metrics.Counter
 	duration       *metrics.Histogram
 	issued         *metrics.Counter
+	issuedWaits    *metrics.Counter
 	solved         *metrics.Counter
 	waited         *metrics.Counter
-	failures       map[string]*metrics.Counter
+	failures       [kinds]map[string]*metrics.Counter
 	mints          [maxLevel + 1]*metrics.Counter
 	misconfig      map[string]*metrics.Counter
 	panics         *metrics.Counter
@@ -35,11 +36,23 @@ type stats struct {
 	saidMisconfig, saidPanic throttle
 }
 
+// What a visitor does for a pass.
+const (
+	kindWork = iota
+	kindWait
+	kinds
+)
+
 // Why a proof or a wait was not redeemed, the values of a label.
-var failureNames = []string{"origin", "malformed", "expired", "wrong", "price", "ceiling", "network", "early", "none"}
+var failureNames = [kinds][]string{
+	kindWork: {"origin", "malformed", "expired", "wrong", "price", "ceiling"},
+	kindWait: {"origin", "malformed", "expired", "network", "early", "none", "ceiling"},
+}
+
+var kindNames = [kinds]string{kindWork: "pow", kindWait: "wait"}
 
 func newStats(s *Server) *stats {
-	st := &stats{set: metrics.NewSet(), failures: map[string]*metrics.Counter{}, misconfig: map[string]*metrics.Counter{}}
+	st := &stats{set: metrics.NewSet(), misconfig: map[string]*metrics.Counter{}}
 	counter := func(format string, a ...any) *metrics.Counter { return st.set.NewCounter(fmt.Sprintf(format, a...)) }
 	for _, a := range []decide.Action{decide.Allow, decide.Challenge, decide.Refuse} {
 		for r := decide.Reason(0); r < decide.Reasons; r++ {
@@ -48,10 +61,14 @@ func newStats(s *Server) *stats {
 	}
 	st.duration = st.set.NewHistogram("stile_check_duration_seconds")
 	st.issued = counter("stile_challenges_issued_total{kind=%q}", "pow")
+	st.issuedWaits = counter("stile_challenges_issued_total{kind=%q}", "wait")
 	st.solved = counter("stile_challenges_solved_total{kind=%q}", "pow")
 	st.waited = counter("stile_challenges_solved_total{kind=%q}", "wait")
-	for _, why := range failureNames {
-		st.failures[why] = counter("stile_challenges_failed_total{kind=%q,reason=%q}", "pow", why)
+	for kind, names := range failureNames {
+		st.failures[kind] = map[string]*metrics.Counter{}
+		for _, why := range names {
+			st.failures[kind][why] = counter("stile_challenges_failed_total{kind=%q,reason=%q}", kindNames[kind], why)
+		}
 	}
 	for l := waitLevel; l <= maxLevel; l++ {
 		st.mints[l] = counter("stile_passes_minted_total{level=\"%d\"}", l)
@@ -81,8 +98,8 @@ func (st *stats) check(v decide.Verdict, took time.Duration) {
 	st.duration.Update(took.Seconds())
 }
 
-func (st *stats) failed(why string) {
-	if c := st.failures[why]; c != nil {
+func (st *stats) failed(kind int, why string) {
+	if c := st.failures[kind][why]; c != nil {
 		c.Inc()
 		return
 	}

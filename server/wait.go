@@ -27,28 +27,35 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 		s.waitRefused(ctx, fasthttp.StatusBadRequest, "This link cannot be used like this. Go back and load the page again.")
 		return
 	}
+	if _, ok := f.sameOrigin(); !ok {
+		// Another site's link would put a pass into this browser that others share.
+		s.stats.failed(kindWait, "origin")
+		s.waitRefused(ctx, fasthttp.StatusForbidden, "This link works only on the page that it was on. Go back and load the page again.")
+		return
+	}
+	f.identify(st, uint32(now.Unix()))
 	token, target, ok := parseWait(query)
 	var c pow.Challenge
 	var seed [32]byte
 	if !ok {
-		s.stats.failed("malformed")
+		s.stats.failed(kindWait, "malformed")
 		s.waitRefused(ctx, fasthttp.StatusBadRequest, "This link is damaged. Go back and load the page again.")
 		return
 	}
 	err := st.issuer.Parse(token, uint32(now.Unix()), &c, &seed)
 	switch {
 	case errors.Is(err, pow.ErrExpired), errors.Is(err, pow.ErrUnknown):
-		s.stats.failed("expired")
+		s.stats.failed(kindWait, "expired")
 		s.waitRefused(ctx, fasthttp.StatusGone, "This link is too old. Go back and load the page again.")
 		return
 	case err != nil || c.Kind != pow.Wait || c.Target != xxhash.Sum64(target):
-		s.stats.failed("malformed")
+		s.stats.failed(kindWait, "malformed")
 		s.waitRefused(ctx, fasthttp.StatusBadRequest, "This link is damaged. Go back and load the page again.")
 		return
 	case c.Network != f.req.From:
 		// A wait costs nothing, so it counts only where it was begun: nobody waits in
 		// another's name.
-		s.stats.failed("network")
+		s.stats.failed(kindWait, "network")
 		s.waitRefused(ctx, fasthttp.StatusForbidden, "Your network has changed since the page was loaded. Go back and load it again.")
 		return
 	}
@@ -58,15 +65,15 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 		var full mint.ErrCeiling
 		switch {
 		case errors.As(err, &early):
-			s.stats.failed("early")
+			s.stats.failed(kindWait, "early")
 			retryAfter(ctx, uint32((early.Retry+time.Second-1)/time.Second))
 			s.waitRefused(ctx, fasthttp.StatusTooManyRequests, "Not yet. Wait a few more seconds, then load this page again.")
 		case errors.As(err, &full):
-			s.stats.failed("ceiling")
+			s.stats.failed(kindWait, "ceiling")
 			retryAfter(ctx, uint32((full.Retry+time.Second-1)/time.Second))
 			s.waitRefused(ctx, fasthttp.StatusTooManyRequests, "Too many visitors from your network have come in today. Try again later.")
 		default:
-			s.stats.failed("none")
+			s.stats.failed(kindWait, "none")
 			s.waitRefused(ctx, fasthttp.StatusTooManyRequests, "Somebody else on your network was waiting too. Go back and load the page again.")
 		}
 		return
@@ -75,7 +82,9 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 		s.stats.waited.Inc()
 		s.stats.minted(c.Level)
 	}
-	s.setPass(ctx, st, f, &c, now)
+	if !f.hasPass || f.pass.Level < c.Level {
+		s.setPass(ctx, st, f, &c, now) // never in the place of a better one
+	}
 	ctx.Response.SetStatusCode(fasthttp.StatusSeeOther)
 	// Not ctx.Redirect: it would make an absolute URL, with a host of the client's.
 	ctx.Response.Header.SetBytesV("Location", location(target))
@@ -124,5 +133,12 @@ func location(target []byte) []byte {
 			out = append(out, c)
 		}
 	}
+	if len(out) > maxLocation {
+		return home
+	}
 	return out
 }
+
+// maxLocation fits into the buffer in which nginx reads our answer's header, beside the
+// cookie.
+const maxLocation = 6 << 10

@@ -336,21 +336,49 @@ func TestPageInChromium(t *testing.T) {
 		host := newSite(t, siteWays{frames: s.at("127.0.0.1", "/x?y")})
 		v := visitor(t, browser, "")
 		v.open(host.at("localhost", "/frame"))
-		frame := v.frame()
+		frame := v.frame(s.at("127.0.0.1", "/x?y"))
 		frame.says(en.Frame)
 		check(t, "link", frame.eval("document.querySelector('a.act').href"), s.at("127.0.0.1", "/x?y"))
 		check(t, "link opens in", frame.eval("document.querySelector('a.act').target"), "_blank")
-		check(t, "challenges", s.counts().challenges, 1)
-		check(t, "proofs", s.counts().proofs, 1)
+		idle(t, s)
+
+		// Back, or Forward, does not set it to work either.
+		frame.eval("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+		for s.counts().checks == 0 && v.ctx.Err() == nil {
+		}
+		frame.eval("new Promise(f => setTimeout(f))")
+		frame.says(en.Frame)
+		idle(t, s)
+	})
+
+	// The outermost page is the site's own, but the one between is not.
+	t.Run("in a foreign frame of the site", func(t *testing.T) {
+		s := newSite(t, siteWays{})
+		host := newSite(t, siteWays{frames: s.at("127.0.0.1", "/x")})
+		s.set(func(w *siteWays) { w.frames = host.at("localhost", "/frame") })
+		v := visitor(t, browser, "")
+		v.open(s.at("127.0.0.1", "/frame"))
+		v.frame(s.at("127.0.0.1", "/x")).says(en.Frame)
+		idle(t, s)
 	})
 
 	t.Run("in a sandboxed frame", func(t *testing.T) {
 		s := newSite(t, siteWays{frames: "/x"})
 		v := visitor(t, browser, "")
 		v.open(s.at("127.0.0.1", "/frame?with=sandbox=allow-scripts"))
-		frame := v.frame()
+		frame := v.frame(s.at("127.0.0.1", "/x"))
 		frame.says(en.Frame)
-		check(t, "proofs", s.counts().proofs, 0)
+		idle(t, s)
+	})
+
+	t.Run("in a frame that the server knows to be foreign", func(t *testing.T) {
+		s := newSite(t, siteWays{options: Challenge{Framed: true, WaitToken: []byte("w"), WaitSeconds: 1}})
+		v := visitor(t, browser, "")
+		v.open(s.at("127.0.0.1", "/x?y"))
+		v.says(en.Frame)
+		check(t, "link", v.eval("document.querySelector('a.act').href"), s.at("127.0.0.1", "/x?y"))
+		check(t, "scripts", s.counts().scripts, 0)
+		idle(t, s)
 	})
 
 	t.Run("a download", func(t *testing.T) {
@@ -542,11 +570,19 @@ func TestPageInChromium(t *testing.T) {
 	})
 }
 
+// idle: nobody has worked for this site, nor waited.
+func idle(t *testing.T, s *site) {
+	t.Helper()
+	if c := s.counts(); c.challenges != 1 || c.workers != 0 || c.proofs != 0 || c.waits != 0 {
+		t.Errorf("%+v, want one challenge and no work", c)
+	}
+}
+
 // LOOPS as in page.js.
 const LOOPS = 3
 
 // frame is the one from another site inside the page.
-func (v tab) frame() tab {
+func (v tab) frame(address string) tab {
 	v.Helper()
 	for v.ctx.Err() == nil {
 		targets, err := chromedp.Targets(v.ctx)
@@ -554,12 +590,12 @@ func (v tab) frame() tab {
 			v.Fatal(err)
 		}
 		for _, x := range targets {
-			if x.Type == "iframe" {
+			if x.Type == "iframe" && x.URL == address {
 				return newTab(v, v.ctx, "", chromedp.WithTargetID(x.TargetID))
 			}
 		}
 	}
-	v.Fatal("no frame")
+	v.Fatalf("no frame of %s", address)
 	return v
 }
 

@@ -35,6 +35,9 @@ func everyPage(p *Pages, l *Lang) map[string]string {
 	challenge("challenge", func(*Challenge) {})
 	challenge("no wait", func(c *Challenge) { c.WaitToken = nil })
 	challenge("no cookies", func(c *Challenge) { c.NoCookies = true })
+	challenge("no cookies, no wait", func(c *Challenge) { c.NoCookies, c.WaitToken = true, nil })
+	challenge("framed", func(c *Challenge) { c.Framed = true })
+	challenge("framed, prove", func(c *Challenge) { c.Framed, c.Prove = true, true })
 	challenge("no support id", func(c *Challenge) { c.Support = "" })
 	challenge("prove", func(c *Challenge) { c.Prove, c.WaitToken = true, nil })
 	for r := Limit; r < reasons; r++ {
@@ -116,6 +119,9 @@ func TestCSP(t *testing.T) {
 		if !strings.Contains(plain.CSP(), want) {
 			t.Errorf("no %s in %s", want, plain.CSP())
 		}
+	}
+	if got, want := plain.ProveCSP(), plain.CSP()+"; frame-ancestors 'self'"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 	if strings.Contains(plain.CSP(), "frame-ancestors") || strings.ContainsAny(plain.CSP(), "\n\r") {
 		t.Error(plain.CSP())
@@ -253,8 +259,25 @@ func TestChallenge(t *testing.T) {
 	c.NoCookies = true
 	html = string(plain.AppendChallenge(nil, c))
 	hasNot(html, "http-equiv")
+	has(html, `<div id="way"><p>`+english.words.Cookies+`</p><p>If nothing happens`)
+	// The hint is about a network, not a visitor: who shares it can still come in.
+	has(html, `href="/.stile/wait?t=`+string(c.WaitToken)+`&amp;u=`)
+	c.WaitToken = nil
+	html = string(plain.AppendChallenge(nil, c))
 	hasNot(html, "/.stile/wait")
-	has(html, english.words.Cookies+`</p><p><a class="act" href="">Try again</a>`)
+	has(html, `<div id="way"><p>`+english.words.Cookies+`</p><p>`+english.words.NeedJS+`</p></div>`)
+
+	// In another site's frame there is nothing to solve, nor to wait for.
+	for _, prove := range []bool{false, true} {
+		c = testChallenge(english)
+		c.Framed, c.Prove = true, prove
+		html = string(plain.AppendChallenge(nil, c))
+		has(html, `<p>`+english.words.Frame+`</p><p><a class="act" target="_blank" rel="noopener" href="">Open in a new tab</a></p>`)
+		has(html, c.Support)
+		for _, unwanted := range []string{string(c.Token), string(c.WaitToken), "/.stile/", "<script", "http-equiv", "<noscript", `id="way"`, c.Target} {
+			hasNot(html, unwanted)
+		}
+	}
 
 	c = testChallenge(english)
 	c.WaitToken, c.Support = nil, ""
@@ -317,6 +340,18 @@ func TestRefused(t *testing.T) {
 	f("denied", page(Refused{Reason: Denied, RetrySeconds: 3}), w.DeniedHeading, w.Denied, "not href", "not Waiting")
 	f("ceiling", page(Refused{Reason: Ceiling, RetrySeconds: 5401}), w.Ceiling, "Waiting time: 2\u00a0h", link)
 	f("unsafe", page(Refused{Reason: Unsafe, Posted: true}), w.UnsafeHeading, w.Unsafe, w.UnsafeThen, `<a class="act" target="_blank" rel="noopener" href="/.stile/prove">`, "not <script")
+	elsewhere := `<a class="act" href="/x?a=1&amp;b=&#34;">Try again</a>`
+	f("ceiling of a wait", page(Refused{Reason: Ceiling, RetrySeconds: 5401, Target: `/x?a=1&b="`}), w.Ceiling, "Waiting time: 2\u00a0h", elsewhere)
+	f("early", page(Refused{Reason: Early, RetrySeconds: 7}), w.Heading, "please wait 7\u00a0s, then", `<a class="act" href="">Continue to the page</a>`, `<meta http-equiv="refresh" content="7">`, "not <script", "not <noscript")
+	f("early, for an unknown time", page(Refused{Reason: Early}), w.Lead, `href=""`, "not refresh", "not please wait")
+	f("failed", page(Refused{Reason: Failed, Target: `/x?a=1&b="`}), w.Heading, w.Failed, elsewhere, "not refresh", "not Waiting", "not <script")
+	f("failed, posted", page(Refused{Reason: Failed, Posted: true}), w.Failed, "not href")
+	f("denied, with a target", page(Refused{Reason: Denied, Target: "/x"}), "not href", "not /x")
+	f("unsafe, with a target", page(Refused{Reason: Unsafe, Target: "/x"}), `href="/.stile/prove">`)
+	// Never to another site, whatever the link of a wait held.
+	for _, target := range []string{"", "x", "//x", `/\x`, "/\t/x", "/\n/x", "/x\x7f", "https://x", "javascript:x", " /x"} {
+		f(fmt.Sprintf("target %q", target), page(Refused{Reason: Failed, Target: target}), `<a class="act" href="/">Try again</a>`)
+	}
 	f("unknown", page(Refused{Reason: 99}), w.DeniedHeading)
 	if Reason(99).String() != "unknown" || Unsafe.String() != "unsafe" {
 		t.Error("reasons have no names")
@@ -469,7 +504,7 @@ func FuzzEscaping(f *testing.F) {
 				}
 			}
 		}
-		refused := string(branded.AppendRefused(nil, &Refused{Reason: Reason(seconds), RetrySeconds: int(seconds), Support: support + "x"}))
+		refused := string(branded.AppendRefused(nil, &Refused{Reason: Reason(seconds), RetrySeconds: int(seconds), Target: target, Support: support + "x"}))
 		want := string(branded.AppendRefused(nil, &Refused{Reason: Reason(seconds), RetrySeconds: int(seconds), Support: "x"}))
 		for _, mark := range `<>'"` {
 			if strings.Count(refused, string(mark)) != strings.Count(want, string(mark)) {

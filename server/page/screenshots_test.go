@@ -50,12 +50,15 @@ func TestScreenshots(t *testing.T) {
 		{name: "nojs", ways: siteWays{options: Challenge{WaitToken: []byte("w"), WaitSeconds: 600}}, noJS: true},
 		{name: "nojs-cookies", ways: siteWays{options: Challenge{WaitToken: []byte("w"), NoCookies: true}}, noJS: true},
 		{name: "nojs-needed", noJS: true},
+		{name: "framed", ways: siteWays{options: Challenge{Framed: true}}, noJS: true},
 		{name: "limit", ways: siteWays{refused: &Refused{Reason: Limit, RetrySeconds: 17, Support: "1f3e5d7c"}}},
 		{name: "limit-posted", ways: siteWays{refused: &Refused{Reason: Limit, RetrySeconds: 170, Posted: true, Support: "1f3e5d7c"}}},
 		{name: "busy", ways: siteWays{refused: &Refused{Reason: Busy, RetrySeconds: 60, Support: "1f3e5d7c"}}},
 		{name: "denied", ways: siteWays{refused: &Refused{Reason: Denied}}},
 		{name: "ceiling-page", ways: siteWays{refused: &Refused{Reason: Ceiling, RetrySeconds: 40000, Support: "1f3e5d7c"}}, pages: branded},
 		{name: "unsafe", ways: siteWays{refused: &Refused{Reason: Unsafe, Posted: true, Support: "1f3e5d7c"}}},
+		{name: "early", ways: siteWays{refused: &Refused{Reason: Early, RetrySeconds: 60, Support: "1f3e5d7c"}}},
+		{name: "failed-page", ways: siteWays{refused: &Refused{Reason: Failed, Target: "/x", Support: "1f3e5d7c"}}},
 	}
 	for _, mode := range []struct {
 		name          string

@@ -44,8 +44,8 @@ type siteWays struct {
 }
 
 type siteCounts struct {
-	challenges, proofs, checks, scripts, waits int
-	wrong                                      []string
+	challenges, proofs, checks, scripts, workers, waits int
+	wrong                                               []string
 }
 
 type answer struct {
@@ -94,6 +94,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				http.Error(w, "<html>broken", http.StatusServiceUnavailable)
 				return
 			}
+		}
+		if r.Header.Get("Sec-Fetch-Dest") == "worker" {
+			s.workers++
 		}
 		body, _, _ := s.pages.Script()
 		h.Set("Content-Type", "text/javascript; charset=utf-8")

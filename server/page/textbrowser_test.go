@@ -48,13 +48,22 @@ func TestTextBrowsers(t *testing.T) {
 			check(text, w.Heading, w.Lead, "please wait 10 s, then follow this link", w.WaitLink, "/.stile/wait?t=w&u=L3BhY2thZ2VzL2hhbG9nZW4_YT0xJmI9Mg", "Support ID: 1f3e5d7c")
 
 			s = newSite(t, siteWays{options: Challenge{WaitToken: []byte("w"), NoCookies: true}})
-			check(dump("no cookies", s), w.Cookies, w.Again, "not /.stile/wait")
+			check(dump("no cookies", s), w.Cookies, w.WaitLink, "/.stile/wait?t=w&u=")
 
 			s = newSite(t, siteWays{})
 			check(dump("needs JavaScript", s), w.NeedJS, "not /.stile/wait")
 
 			s = newSite(t, siteWays{refused: &Refused{Reason: Busy, RetrySeconds: 17}})
 			check(dump("busy", s), w.BusyHeading, w.Busy, "Waiting time: 17 s", w.Again)
+
+			s = newSite(t, siteWays{options: Challenge{Framed: true, WaitToken: []byte("w"), WaitSeconds: 10}})
+			check(dump("framed", s), w.Frame, w.NewTab, "not /.stile/wait")
+
+			s = newSite(t, siteWays{refused: &Refused{Reason: Early, RetrySeconds: 7}})
+			check(dump("early", s), w.Lead, "please wait 7 s, then follow this link", w.WaitLink)
+
+			s = newSite(t, siteWays{refused: &Refused{Reason: Failed, Target: "/x?y&z"}})
+			check(dump("failed", s), w.Failed, w.Again, "127.0.0.1", "/x?y&z")
 
 			s = newSite(t, siteWays{refused: &Refused{Reason: Unsafe}})
 			check(dump("unsafe", s), w.UnsafeHeading, w.Unsafe, w.UnsafeLink, w.UnsafeThen, "/.stile/prove")
