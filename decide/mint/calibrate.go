@@ -107,3 +107,9 @@ func (c *calibration) mayVoteLocked(voter uint64, tick uint32) bool {
 	*e = bucket.Entry{Key: voter, At: tick, N: c.round}
 	return true
 }
+
+// len is the number of voters who have voted within the hour.
+func (c *calibration) len(now int64) int {
+	tick := bucket.Tick(now)
+	return c.voters.Len(func(e *bucket.Entry) bool { return e.Age(tick) < voteTicks })
+}

@@ -108,16 +108,16 @@ func New(o Options) *Ledger {
 // Tables tells, for the metrics, how many entries each table uses and has. It walks
 // them all.
 func (l *Ledger) Tables(now int64, each func(name string, used, size int)) {
-	each("challenges", l.seen.len(now), l.seen.entries.Cap())
-	each("waits redeemed", l.sat.len(now), l.sat.entries.Cap())
+	each("proofs_minted", l.seen.len(now), l.seen.entries.Cap())
+	each("waits_minted", l.sat.len(now), l.sat.entries.Cap())
 	each("passes_day", l.day.Len(now, day), l.day.Cap())
 	each("passes_proven", l.proven.len(now), l.proven.entries.Cap())
 	each("passes_waited", l.waited.len(now), l.waited.entries.Cap())
 	each("passes_around", l.around[0].len(now), l.around[0].entries.Cap())
 	each("passes_site", l.around[1].len(now), l.around[1].entries.Cap())
-	each("waits", l.lenWaits(now), l.slots.Cap())
-	each("waits_redeemed", l.just.len(now), l.just.entries.Cap())
-	each("voters", l.base.voters.Len(func(*bucket.Entry) bool { return true }), l.base.voters.Cap())
+	each("waits_begun", l.lenWaits(now), l.slots.Cap())
+	each("waits_recent", l.just.len(now), l.just.entries.Cap())
+	each("voters", l.base.len(now), l.base.voters.Cap())
 }
 
 // key is what a table knows a network by. Nobody outside can choose networks that
