@@ -66,15 +66,6 @@ func (m *MAC) Sign(msg []byte, out *[sha256.Size]byte) {
 	m.slots[0].pool.Put(s)
 }
 
-// Append appends the 32-byte HMAC-SHA256 of msg by the signing key to dst.
-func (m *MAC) Append(dst, msg []byte) []byte {
-	s := m.slots[0].pool.Get().(*state)
-	s.mac(msg)
-	dst = append(dst, s.sum[:]...)
-	m.slots[0].pool.Put(s)
-	return dst
-}
-
 // Verify tells whether sum is the HMAC of msg by the key with that id, or its
 // first 16 or more bytes. It takes the same time wherever they differ.
 func (m *MAC) Verify(id byte, msg, sum []byte) bool {

@@ -15,11 +15,11 @@ func TestNoAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(10_000, func() {
 		key++
 		tb.Add(mix(key), start, time.Minute, 10)
-		tb.Count(mix(key), start, time.Minute)
+		tb.count(mix(key), start, time.Minute)
 		tb.Undo(mix(key-1), start, time.Minute)
 		one.Add(start, time.Minute, 10)
 		one.Undo(start, time.Minute)
-		one.Count(start, time.Minute)
+		one.count(start, time.Minute)
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}

@@ -49,11 +49,6 @@ func (c *Counter) Undo(now int64, window time.Duration) {
 	}
 }
 
-// Count is what has been counted in the window.
-func (c *Counter) Count(now int64, window time.Duration) uint32 {
-	return unpack(c.state.Load(), bucket.Tick(now), bucket.Ticks(window)).N
-}
-
 // unpack is the window as it is at tick: one that has ended is a new one.
 func unpack(state uint64, tick, long uint32) bucket.Entry {
 	e := bucket.Entry{At: uint32(state >> 32), N: uint32(state)}

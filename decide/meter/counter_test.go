@@ -3,7 +3,14 @@ package meter
 import (
 	"testing"
 	"time"
+
+	"stile/decide/internal/bucket"
 )
+
+// count is what has been counted in the window.
+func (c *Counter) count(now int64, window time.Duration) uint32 {
+	return unpack(c.state.Load(), bucket.Tick(now), bucket.Ticks(window)).N
+}
 
 func TestCounter(t *testing.T) {
 	var c Counter
@@ -23,12 +30,12 @@ func TestCounter(t *testing.T) {
 	add(40*time.Second, 2, true)
 	add(40*time.Second+left-1, 2, false)
 	add(40*time.Second+left, 2, true)
-	if n := c.Count(at(40*time.Second+left), time.Minute); n != 1 {
+	if n := c.count(at(40*time.Second+left), time.Minute); n != 1 {
 		t.Errorf("a new window begins with %d, want 1", n)
 	}
 	c.Undo(at(5*time.Minute), time.Minute) // has ended: nothing to take back
 	c.Undo(at(5*time.Minute), time.Minute)
-	if n := c.Count(at(5*time.Minute), time.Minute); n != 0 {
+	if n := c.count(at(5*time.Minute), time.Minute); n != 0 {
 		t.Errorf("an ended window has %d", n)
 	}
 }

@@ -83,12 +83,6 @@ func (t *Table) Undo(key uint64, now int64, window time.Duration) {
 	mu.Unlock()
 }
 
-// Count is what has been counted in the key's window.
-func (t *Table) Count(key uint64, now int64, window time.Duration) uint32 {
-	n, _ := t.Peek(key, now, window)
-	return n
-}
-
 // Peek is what has been counted in the key's window, and the time until it ends: if
 // none runs, 0 and 0.
 func (t *Table) Peek(key uint64, now int64, window time.Duration) (n uint32, left time.Duration) {

@@ -25,6 +25,12 @@ func mix(n uint64) uint64 {
 	return n ^ n>>31
 }
 
+// count is what has been counted in the key's window.
+func (t *Table) count(key uint64, now int64, window time.Duration) uint32 {
+	n, _ := t.Peek(key, now, window)
+	return n
+}
+
 func TestWindow(t *testing.T) {
 	tb := NewTable(1024)
 	add := func(key uint64, d time.Duration, wantOK bool) time.Duration {
@@ -46,16 +52,16 @@ func TestWindow(t *testing.T) {
 		if left < 10*time.Second-bucket.TickLength || left > 10*time.Second {
 			t.Errorf("key %d: left = %v, want 10s, at most a tick less", key, left)
 		}
-		if n := tb.Count(key, at(50*time.Second), time.Minute); n != 3 {
+		if n := tb.count(key, at(50*time.Second), time.Minute); n != 3 {
 			t.Errorf("key %d: a refused request was counted: %d", key, n)
 		}
 		// What left says holds: refused until then, admitted from then on.
 		add(key, 50*time.Second+left-1, false)
 		add(key, 50*time.Second+left, true)
-		if n := tb.Count(key, at(50*time.Second+left), time.Minute); n != 1 {
+		if n := tb.count(key, at(50*time.Second+left), time.Minute); n != 1 {
 			t.Errorf("key %d: a new window begins with %d, want 1", key, n)
 		}
-		if n := tb.Count(key, at(3*time.Minute), time.Minute); n != 0 {
+		if n := tb.count(key, at(3*time.Minute), time.Minute); n != 0 {
 			t.Errorf("key %d: an ended window has %d", key, n)
 		}
 	}
@@ -118,7 +124,7 @@ func TestLimits(t *testing.T) {
 	for range 3 {
 		tb.Add(1, start, time.Minute, 1<<32-1)
 	}
-	if n := tb.Count(1, start, time.Minute); n != 1<<32-1 {
+	if n := tb.count(1, start, time.Minute); n != 1<<32-1 {
 		t.Errorf("the largest count is %d", n)
 	}
 }
@@ -128,7 +134,7 @@ func TestUndo(t *testing.T) {
 	undo := func(d time.Duration, want uint32) {
 		t.Helper()
 		tb.Undo(9, at(d), time.Minute)
-		if n := tb.Count(9, at(d), time.Minute); n != want {
+		if n := tb.count(9, at(d), time.Minute); n != want {
 			t.Errorf("%d after Undo at %v, want %d", n, d, want)
 		}
 	}
@@ -160,7 +166,7 @@ func TestClockSteps(t *testing.T) {
 			one.Add(at(0), window, limit)
 		}
 		now := at(-step)
-		if n, m := tb.Count(1, now, window), one.Count(now, window); n != limit-1 || m != limit-1 {
+		if n, m := tb.count(1, now, window), one.count(now, window); n != limit-1 || m != limit-1 {
 			t.Errorf("%v back: counts %d and %d, want %d", step, n, m, limit-1)
 		}
 		tb.Add(1, now, window, limit)
@@ -197,10 +203,10 @@ func TestClockSteps(t *testing.T) {
 		tb.Add(1, at(0), window, limit)
 	}
 	tb.Add(1, at(24*time.Hour), window, limit) // a new window, in what will be the future
-	if n := tb.Count(1, at(time.Second), window); n != 1 {
+	if n := tb.count(1, at(time.Second), window); n != 1 {
 		t.Errorf("after forward and back: %d, want 1", n)
 	}
-	if n := tb.Count(1, at(2*window), window); n != 0 {
+	if n := tb.count(1, at(2*window), window); n != 0 {
 		t.Errorf("a window from the future runs for more than its length: %d", n)
 	}
 }
@@ -248,10 +254,10 @@ func TestTicksWrap(t *testing.T) {
 		tb.Add(1, now, time.Minute, 100)
 		one.Add(now, time.Minute, 100)
 	}
-	if n, m := tb.Count(1, wrap+5e9, time.Minute), one.Count(wrap+5e9, time.Minute); n != 10 || m != 10 {
+	if n, m := tb.count(1, wrap+5e9, time.Minute), one.count(wrap+5e9, time.Minute); n != 10 || m != 10 {
 		t.Errorf("counts across the wrap: %d and %d, want 10", n, m)
 	}
-	if n := tb.Count(1, wrap+60e9, time.Minute); n != 0 {
+	if n := tb.count(1, wrap+60e9, time.Minute); n != 0 {
 		t.Errorf("a window does not end after the wrap: %d", n)
 	}
 }
@@ -278,7 +284,7 @@ func TestWhoIsForgotten(t *testing.T) {
 			if uint64(key) == want {
 				n = 0
 			}
-			if got := tb.Count(uint64(key), now, time.Minute); got != n {
+			if got := tb.count(uint64(key), now, time.Minute); got != n {
 				t.Errorf("%s: key %d has %d, want %d", name, key, got, n)
 			}
 		}
@@ -374,7 +380,7 @@ func TestModel(t *testing.T) {
 	want := 0
 	for g := range models {
 		for key, m := range models[g] {
-			if n := tb.Count(key, now, long); n > 0 {
+			if n := tb.count(key, now, long); n > 0 {
 				want++
 				if n != m.n {
 					t.Errorf("at the end: count %d, want %d", n, m.n)
@@ -458,7 +464,7 @@ func TestSpray(t *testing.T) {
 	now, forgotten := start+int64(window/2), 0
 	for _, h := range all {
 		b, _ := tb.entries.At(h.key)
-		switch n := tb.Count(h.key, now, window); {
+		switch n := tb.count(h.key, now, window); {
 		case uint64(n) == h.count:
 		case n == 0 && perBucket[b] >= 4:
 			forgotten++

@@ -19,8 +19,8 @@ func TestNoAllocations(t *testing.T) {
 		a, b := v4(int(i%1000)), v6(int(i%777))
 		l.Price(a, now)
 		l.Price(b, now)
-		l.Mint(i, a, b, now)
-		l.Mint(i, a, a, now)
+		l.mint(i, a, b, now)
+		l.mint(i, a, a, now)
 		l.MintPaid(i<<32, a, b, 0, now) // refused by now: a price is a byte, and costs no memory
 		l.Wait(b, now)
 		l.JustWaited(b, i, now)

@@ -43,9 +43,9 @@ func TestAttackNeighbours(t *testing.T) {
 			case 2:
 				l.MintPaid(c.next, n, stranger(r), uint8(r.IntN(6)), now)
 			case 3:
-				l.Mint(r.Uint64N(c.next), n, n, now)
+				l.mint(r.Uint64N(c.next), n, n, now)
 			default:
-				l.Mint(c.next, n, stranger(r), now)
+				l.mint(c.next, n, stranger(r), now)
 			}
 			if i%500 == 0 { // the victim comes too, now and then
 				c.mint(v, 1, now)
@@ -75,7 +75,7 @@ func TestAttackNeighboursWithJunkAndWaits(t *testing.T) {
 	}
 	for i := range uint64(effort * 12_500) {
 		n := net("192.0.2.2") + network.Network(i%250)
-		l.Mint(i%c.next+1, n, n, start)         // replays
+		l.mint(i%c.next+1, n, n, start)         // replays
 		l.MintPaid(1<<40+i, poor, n, 0, start)  // proofs below the price
 		l.Wait(n, start)                        // waits begun
 		l.sitOut(n, i, start)                   // waits not over
@@ -235,7 +235,7 @@ func TestAttackCeilingAtOnce(t *testing.T) {
 	for range 8 { // each posts every challenge, so each is posted eight times
 		wg.Go(func() {
 			for i := range uint64(4 * perDay) {
-				first, err := l.Mint(i, v4(1), v4(1+int(i%2)), start)
+				first, err := l.mint(i, v4(1), v4(1+int(i%2)), start)
 				if first {
 					passes.Add(1)
 				}
@@ -260,10 +260,10 @@ func TestAttackOverflowSeen(t *testing.T) {
 	me, victim := v4(1), v4(2)
 	again := 0
 	for i := range uint64(20_000) {
-		l.Mint(1<<40+i, me, me, start)
+		l.mint(1<<40+i, me, me, start)
 	}
 	for i := range uint64(20_000) {
-		if first, _ := l.Mint(1<<40+i, me, me, start); first {
+		if first, _ := l.mint(1<<40+i, me, me, start); first {
 			again++
 		}
 	}
@@ -281,9 +281,9 @@ func TestAttackOverflowSeen(t *testing.T) {
 	c.next = 1 << 50
 	c.mint(victim, 1, at(time.Second))
 	for i := range uint64(32) {
-		l.Mint(1<<51+i, me, me, at(time.Second))
+		l.mint(1<<51+i, me, me, at(time.Second))
 	}
-	if first, _ := l.Mint(1<<50+1, victim, victim, at(2*time.Second)); first {
+	if first, _ := l.mint(1<<50+1, victim, victim, at(2*time.Second)); first {
 		t.Error("the newest challenge was forgotten before old ones")
 	}
 }
@@ -359,10 +359,10 @@ func TestAttackClock(t *testing.T) {
 		t.Errorf("an hour after the step: %d doublings", p)
 	}
 	full := ErrCeiling{}
-	if _, err := l.Mint(1<<40, n, n, at(back)); !errors.As(err, &full) || full.Retry <= 0 || full.Retry > day {
+	if _, err := l.mint(1<<40, n, n, at(back)); !errors.As(err, &full) || full.Retry <= 0 || full.Retry > day {
 		t.Errorf("a day back, at the ceiling: %v", err)
 	}
-	if _, err := l.Mint(1<<40, n, n, at(back+day)); err != nil {
+	if _, err := l.mint(1<<40, n, n, at(back+day)); err != nil {
 		t.Errorf("a day after the step: %v", err)
 	}
 
@@ -381,7 +381,7 @@ func TestAttackClock(t *testing.T) {
 	// twice.
 	l, c = newLedger(t, Options{})
 	c.mint(n, 1, start)
-	if first, _ := l.Mint(c.next, n, n, at(-time.Minute)); first {
+	if first, _ := l.mint(c.next, n, n, at(-time.Minute)); first {
 		t.Error("minted twice by a step back")
 	}
 	for _, d := range []time.Duration{0, time.Minute, back, -time.Second} {

@@ -9,7 +9,7 @@ import (
 func BenchmarkPrice(b *testing.B) {
 	l := New(Options{PerNetworkDay: many})
 	for i := range uint64(200_000) {
-		l.Mint(i, v6(int(i)), v6(int(i)), start)
+		l.mint(i, v6(int(i)), v6(int(i)), start)
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -21,7 +21,7 @@ func BenchmarkMint(b *testing.B) {
 	l := New(Options{PerNetworkDay: many})
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		l.Mint(uint64(i), v6(i%200_000), v4(i%200_000), start+int64(i)*1000)
+		l.mint(uint64(i), v6(i%200_000), v4(i%200_000), start+int64(i)*1000)
 	}
 }
 

@@ -5,12 +5,6 @@ import (
 	"stile/network"
 )
 
-// Mint counts a pass that no price was asked for, such as one that a captcha was
-// solved for. It is MintPaid without the price.
-func (l *Ledger) Mint(challenge uint64, asked, redeemed network.Network, now int64) (first bool, err error) {
-	return l.MintPaid(challenge, asked, redeemed, MaxDoublings, now)
-}
-
 // MintPaid counts the pass that a challenge's proof earns, against the network that
 // asked for the challenge and the one that redeems it. paid is the price that the
 // proof has met, in doublings, without what was asked for other reasons.

@@ -39,7 +39,7 @@ func (c *client) mint(by network.Network, n int, now int64) {
 	c.t.Helper()
 	for range n {
 		c.next++
-		if first, err := c.l.Mint(c.next, by, by, now); !first || err != nil {
+		if first, err := c.l.mint(c.next, by, by, now); !first || err != nil {
 			c.t.Fatalf("mint: first = %v, err = %v", first, err)
 		}
 	}
@@ -140,12 +140,12 @@ func TestPriceOfNetworksAround(t *testing.T) {
 func TestLargerNetworkCountsAPassOnce(t *testing.T) {
 	l := New(Options{PerNetworkDay: many})
 	for i := range uint64(127) {
-		l.Mint(i, net("192.0.2.7"), net("192.0.2.8"), start)
+		l.mint(i, net("192.0.2.7"), net("192.0.2.8"), start)
 	}
 	if p := l.Price(net("192.0.2.1"), start); p != 0 {
 		t.Errorf("127 passes around: %d doublings, want 0", p)
 	}
-	l.Mint(127, net("192.0.2.7"), net("192.0.2.8"), start)
+	l.mint(127, net("192.0.2.7"), net("192.0.2.8"), start)
 	if p := l.Price(net("192.0.2.1"), start); p != 1 {
 		t.Errorf("128 passes around: %d doublings, want 1", p)
 	}
@@ -154,7 +154,7 @@ func TestLargerNetworkCountsAPassOnce(t *testing.T) {
 func TestPriceOfNoNetwork(t *testing.T) {
 	l := New(Options{})
 	for i := range uint64(100) {
-		if first, err := l.Mint(i, 0, 0, start); !first || err != nil {
+		if first, err := l.mint(i, 0, 0, start); !first || err != nil {
 			t.Fatal("no network cannot mint")
 		}
 	}

@@ -57,7 +57,7 @@ func (l *Ledger) Wait(n network.Network, now int64) (ready int64) {
 
 // Waited redeems the outstanding wait of a network, the one that the wait's token
 // names as having asked, and counts it as a pass of that network: in its day, and in
-// its own price. There must be no Mint beside it. target is a hash of the page waited
+// its own price. There must be no MintPaid beside it. target is a hash of the page waited
 // for. It returns ErrNone, ErrEarly, or ErrCeiling, with which nothing has changed.
 //
 // A challenge that has been redeemed is good again, as with MintPaid: first is false,

@@ -92,7 +92,7 @@ func TestWaitsCountAsPasses(t *testing.T) {
 	if err := l.sitOut(n, 1, now); !errors.As(err, &full) {
 		t.Errorf("the 21st wait of a day of 20: %v", err)
 	}
-	if _, err := l.Mint(1, n, n, now); !errors.As(err, &full) {
+	if _, err := l.mint(1, n, n, now); !errors.As(err, &full) {
 		t.Errorf("a proof after a day's worth of waits: %v", err)
 	}
 	// The wait that met the ceiling is still there.
