@@ -21,9 +21,18 @@ type Challenge struct {
 	WaitSeconds int
 	Target      string
 
-	NoCookies bool   // this visitor has just waited and did not bring the pass back
-	Support   string // a short id that the visitor may quote; empty: none is shown
-	Prove     bool   // opened in a tab of its own, to prove: it says so and stays
+	// NoCookies: somebody on this network has just waited and did not bring the pass
+	// back. It may have been a neighbour, so the page says it beside the link, and only
+	// does not follow the link by itself.
+	NoCookies bool
+
+	Support string // a short id that the visitor may quote; empty: none is shown
+	Prove   bool   // opened in a tab of its own, to prove: it says so and stays
+
+	// Framed: another site shows the page in a frame. It could make its visitors earn
+	// passes that way, so there is nothing to solve or to wait for, only a link to the
+	// same address in a new tab. Whatever is about the proof or the wait is ignored.
+	Framed bool
 }
 
 const maxWaitTarget = 4 << 10
@@ -35,6 +44,7 @@ type challengeSheet struct {
 	wait    [3][]byte
 	cookies []byte
 	needJS  []byte
+	framed  []byte // all up to the foot
 	foot    foot
 	data    []byte // up to the token, after the id
 	close   []byte // after the number of parts
@@ -60,11 +70,19 @@ func newChallengeSheet(c *common, l *Lang, prove bool) (s challengeSheet) {
 	s.wait[2] = appendHTML(s.wait[2], w.WaitLink)
 	s.wait[2] = append(s.wait[2], "</a></p>"...)
 	s.cookies = appendHTML(nil, w.Cookies)
-	s.cookies = append(s.cookies, `</p><p><a class="act" href="">`...)
-	s.cookies = appendHTML(s.cookies, w.Again)
-	s.cookies = append(s.cookies, "</a></p>"...)
+	s.cookies = append(s.cookies, "</p><p>"...)
 	s.needJS = appendHTML(nil, w.NeedJS)
 	s.needJS = append(s.needJS, "</p>"...)
+
+	s.framed = c.body(c.head(nil, l, w.Heading), w.Heading)
+	s.framed = append(s.framed, "<p>"...)
+	s.framed = appendHTML(s.framed, w.Lead)
+	s.framed = append(s.framed, "</p><p>"...)
+	s.framed = appendHTML(s.framed, w.Frame)
+	// An empty href is the page's own address, query and all.
+	s.framed = append(s.framed, `</p><p><a class="act" target="_blank" rel="noopener" href="">`...)
+	s.framed = appendHTML(s.framed, w.NewTab)
+	s.framed = append(s.framed, "</a></p>"...)
 
 	s.foot = c.foot(l)
 	s.data = []byte(`<script type="application/json" id="data">{"token":`)
@@ -107,6 +125,12 @@ func (p *Pages) AppendChallenge(dst []byte, c *Challenge) []byte {
 	if c.Prove {
 		s = &p.challenges[l.index][1]
 	}
+	if c.Framed {
+		dst = slices.Grow(dst, len(s.framed)+len(s.foot.before)+len(s.foot.after)+256)
+		dst = append(dst, s.framed...)
+		dst = s.foot.append(dst, c.Support)
+		return append(dst, "</body></html>\n"...)
+	}
 	dst = slices.Grow(dst, s.size+2*len(c.Target)*4/3+2*len(c.WaitToken)+len(c.Token))
 
 	wait := len(c.WaitToken) > 0 && len(c.Target) <= maxWaitTarget
@@ -119,16 +143,16 @@ func (p *Pages) AppendChallenge(dst []byte, c *Challenge) []byte {
 		dst = append(dst, `">`...)
 	}
 	dst = append(dst, s.middle...)
-	switch {
-	case c.NoCookies:
+	if c.NoCookies {
 		dst = append(dst, s.cookies...)
-	case wait:
+	}
+	if wait {
 		dst = append(dst, s.wait[0]...)
 		dst = appendTime(dst, l, c.WaitSeconds)
 		dst = append(dst, s.wait[1]...)
 		dst = appendWaitURL(dst, c)
 		dst = append(dst, s.wait[2]...)
-	default:
+	} else {
 		dst = append(dst, s.needJS...)
 	}
 	dst = append(dst, "</div>"...)

@@ -72,7 +72,7 @@ type Pages struct {
 	script        []byte
 	scriptGzip    []byte
 	scriptVersion string
-	csp           string
+	csp, proveCSP string
 }
 
 // New prepares the pages in all languages. It takes some milliseconds.
@@ -89,6 +89,7 @@ func newPages(o Options, solver []byte) *Pages {
 		"script-src 'self' 'wasm-unsafe-eval' " + cspHash(loader) + "; " +
 		"style-src " + cspHash(css) + " " + cspHash(noscript) + "; " +
 		"img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'"
+	p.proveCSP = p.csp + "; frame-ancestors 'self'"
 
 	c := common{
 		css:      string(css),
@@ -122,6 +123,10 @@ func (p *Pages) Script() (body, gzipped []byte, version string) {
 // one as long as that allows the script ('self'); then they lack style, or the loader's
 // retries, or WebAssembly.
 func (p *Pages) CSP() string { return p.csp }
+
+// ProveCSP is the one for the page with Prove, which no other site has a reason to show
+// in a frame. A challenge may stand in for a page that others do embed.
+func (p *Pages) ProveCSP() string { return p.proveCSP }
 
 // common is what the sheets of all languages share. Its strings are HTML.
 type common struct {

@@ -15,12 +15,14 @@ const (
 	Busy                  // too many visitors at once; the page tries again by itself
 	Ceiling               // this network has had its passes of today
 	Unsafe                // something was sent that first needs a proof, in another tab
+	Early                 // the link of a wait was followed too soon; the page tries again by itself
+	Failed                // the link of a wait is of no use (any more)
 	reasons
 )
 
 func (r Reason) String() string {
 	if r < reasons {
-		return [reasons]string{"limit", "denied", "busy", "ceiling", "unsafe"}[r]
+		return [reasons]string{"limit", "denied", "busy", "ceiling", "unsafe", "early", "failed"}[r]
 	}
 	return "unknown"
 }
@@ -32,6 +34,11 @@ type Refused struct {
 	RetrySeconds int    // when it may go better; 0: not said
 	Support      string // a short id that the visitor may quote; empty: none is shown
 
+	// Target is where the link to try again leads: a path on this site, with its query;
+	// what is not surely one leads to the front page. Empty: the page's own address, and
+	// for Failed, whose address will not get better, the front page.
+	Target string
+
 	// Posted: the request was not a GET or HEAD. Then the page neither repeats it by
 	// itself nor has a link that would repeat it as a GET; it says how to go back and
 	// send again.
@@ -40,12 +47,12 @@ type Refused struct {
 
 // refusedSheet is a refusal of one language, cut where something goes in.
 type refusedSheet struct {
-	open   []byte // up to where the head takes the refresh and the script
-	script []byte // for the page that tries again by itself
-	text   []byte // up to the waiting time
-	posted []byte // the same, when something was sent
-	wait   [2][]byte
-	again  []byte
+	open   []byte    // up to where the head takes the refresh and the script
+	script []byte    // for the page that tries again by itself
+	text   []byte    // up to the waiting time
+	posted []byte    // the same, when something was sent
+	wait   [2][]byte // around the waiting time
+	again  [2][]byte // around the address that the link leads to; empty: no link
 	foot   foot
 	size   int
 }
@@ -62,6 +69,10 @@ func newRefusedSheet(c *common, l *Lang, r Reason) (s refusedSheet) {
 		text, posted = w.Ceiling, w.Ceiling
 	case Unsafe:
 		heading, text, posted = w.UnsafeHeading, w.Unsafe, w.Unsafe
+	case Early:
+		heading, text, posted = w.Heading, w.Lead, w.Lead
+	case Failed:
+		heading, text, posted = w.Heading, w.Failed, w.Failed
 	}
 	s.open = c.head(nil, l, heading)
 	s.script = []byte(c.script)
@@ -73,25 +84,31 @@ func newRefusedSheet(c *common, l *Lang, r Reason) (s refusedSheet) {
 	}
 	s.text, s.posted = paragraph(text), paragraph(posted)
 
-	before, after, _ := strings.Cut(w.Waiting, "{t}")
+	waiting, again := w.Waiting, w.Again
+	if r == Early {
+		waiting, again = w.Wait, w.WaitLink
+	}
+	before, after, _ := strings.Cut(waiting, "{t}")
 	s.wait[0] = appendHTML([]byte("<p>"), before)
 	s.wait[1] = append(appendHTML(nil, after), "</p>"...)
 	switch r {
-	case Limit, Busy, Ceiling:
+	case Limit, Busy, Ceiling, Early, Failed:
 		// An empty href is the page's own address, query and all.
-		s.again = appendHTML([]byte(`<p><a class="act" href="">`), w.Again)
-		s.again = append(s.again, "</a></p>"...)
+		s.again[0] = []byte(`<p><a class="act" href="`)
+		s.again[1] = appendHTML([]byte(`">`), again)
+		s.again[1] = append(s.again[1], "</a></p>"...)
 	case Unsafe:
 		// A new tab: this one keeps its history, and the form in it.
-		s.again = appendHTML([]byte(`<p><a class="act" target="_blank" rel="noopener" href="`+provePath+`">`), w.UnsafeLink)
-		s.again = append(s.again, "</a></p><p>"...)
-		s.again = appendHTML(s.again, w.UnsafeThen)
-		s.again = append(s.again, "</p>"...)
+		s.again[0] = []byte(`<p><a class="act" target="_blank" rel="noopener" href="` + provePath)
+		s.again[1] = appendHTML([]byte(`">`), w.UnsafeLink)
+		s.again[1] = append(s.again[1], "</a></p><p>"...)
+		s.again[1] = appendHTML(s.again[1], w.UnsafeThen)
+		s.again[1] = append(s.again[1], "</p>"...)
 	}
 
 	s.foot = c.foot(l)
 	s.size = len(s.open) + len(s.script) + max(len(s.text), len(s.posted)) + len(s.wait[0]) + len(s.wait[1]) +
-		len(s.again) + len(s.foot.before) + len(s.foot.after) + 256
+		len(s.again[0]) + len(s.again[1]) + len(s.foot.before) + len(s.foot.after) + 256
 	return s
 }
 
@@ -106,7 +123,7 @@ func (p *Pages) AppendRefused(dst []byte, r *Refused) []byte {
 		reason = Denied
 	}
 	s := &p.refusals[l.index][reason]
-	dst = slices.Grow(dst, s.size)
+	dst = slices.Grow(dst, s.size+len(r.Target))
 
 	// Two ways to try again by itself, never both: page.js comes back when somebody
 	// looks, a little later for everybody; without JavaScript the browser does.
@@ -118,6 +135,11 @@ func (p *Pages) AppendRefused(dst []byte, r *Refused) []byte {
 		dst = append(dst, `"></noscript>`...)
 		dst = append(dst, s.script...)
 	}
+	if reason == Early && !r.Posted && r.RetrySeconds > 0 { // until the link is too old
+		dst = append(dst, `<meta http-equiv="refresh" content="`...)
+		dst = strconv.AppendInt(dst, int64(r.RetrySeconds), 10)
+		dst = append(dst, `">`...)
+	}
 	if r.Posted {
 		dst = append(dst, s.posted...)
 	} else {
@@ -128,8 +150,12 @@ func (p *Pages) AppendRefused(dst []byte, r *Refused) []byte {
 		dst = appendTime(dst, l, r.RetrySeconds)
 		dst = append(dst, s.wait[1]...)
 	}
-	if !r.Posted || reason == Unsafe {
-		dst = append(dst, s.again...)
+	if len(s.again[0]) > 0 && (!r.Posted || reason == Unsafe) {
+		dst = append(dst, s.again[0]...)
+		if reason != Unsafe {
+			dst = appendAgain(dst, r)
+		}
+		dst = append(dst, s.again[1]...)
 	}
 	dst = s.foot.append(dst, r.Support)
 	if returns {
@@ -138,4 +164,26 @@ func (p *Pages) AppendRefused(dst []byte, r *Refused) []byte {
 		dst = append(dst, `}</script>`...)
 	}
 	return append(dst, "</body></html>\n"...)
+}
+
+// appendAgain appends the address that the link to try again leads to.
+func appendAgain(dst []byte, r *Refused) []byte {
+	if r.Target == "" && r.Reason != Failed || onSite(r.Target) {
+		return appendHTML(dst, r.Target)
+	}
+	return append(dst, '/')
+}
+
+// onSite tells whether a browser surely reads a target as a path on this site. To it
+// "//host" and "/\\host" are another site, and it drops line ends and tabs first.
+func onSite(target string) bool {
+	if target == "" || target[0] != '/' || len(target) > 1 && (target[1] == '/' || target[1] == '\\') {
+		return false
+	}
+	for i := range len(target) {
+		if target[i] <= ' ' || target[i] == 0x7f {
+			return false
+		}
+	}
+	return true
 }
