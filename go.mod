@@ -10,6 +10,7 @@ require (
 	github.com/chromedp/chromedp v0.23.1
 	github.com/gaissmai/bart v0.30.0
 	github.com/valyala/fasthttp v1.78.0
+	golang.org/x/sync v0.25.0
 )
 
 require (

@@ -1,0 +1,202 @@
+package budget
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"time"
+)
+
+// lateKept is how many leases are remembered after they have ended by themselves, so
+// that the log line of a request that took longer than expected still teaches.
+const lateKept = 1024
+
+type state uint8
+
+const (
+	unused state = iota
+	waiting
+	given
+	late // ended by itself
+)
+
+// lease is a request's place in the gate, first in the queue, then in flight.
+type lease struct {
+	id     ID
+	caller uint64
+	cost   int64
+	since  int64 // it waits, or has been given
+	end    int64
+	nextID *lease // in its bucket
+	state  state
+	lane   Lane
+	free   bool
+	calls  int32 // of Admit that have been told of it or wait for it
+
+	use  uint32 // of this piece of memory
+	note Note
+
+	nextOfCaller *lease  // in its bucket
+	atOfCaller   **lease // what points to it there
+
+	after, before *lease        // in its queue, or unused
+	length        time.Duration // of the lease, while it waits
+	waiters       *Waiter
+}
+
+// Release says how a release ended.
+type Release uint8
+
+const (
+	Released Release = iota // the lease is over
+	Late                    // it had ended by itself
+	Unqueued                // it still waited, and waits no longer
+	Unknown                 // no such id, or released before
+)
+
+// Release ends the lease of a request. One that still waits leaves the queue: its
+// request is over. An id that is unknown, or was released before, is counted and does no
+// harm.
+func (g *Gate) Release(id ID, now int64) (Note, Release) { return g.release(&id, now, 1) }
+
+// ReleaseAny releases an id in whichever of the gates know it. The note is of the first
+// that does. If none does no gate counts it: the caller may.
+func ReleaseAny(gates []*Gate, id ID, now int64) (at *Gate, note Note, r Release) {
+	r = Unknown
+	for _, g := range gates {
+		if n, how := g.release(&id, now, 0); how != Unknown && r == Unknown {
+			at, note, r = g, n, how
+		}
+	}
+	return at, note, r
+}
+
+func (g *Gate) release(id *ID, now int64, unknown uint64) (Note, Release) {
+	g.mu.Lock()
+	now = g.time(now)
+	at := &g.ids[g.idBucket(id)]
+	for *at != nil && (*at).id != *id {
+		at = &(*at).nextID
+	}
+	l := *at
+	if l == nil {
+		g.counts.Unknown += unknown
+		g.mu.Unlock()
+		return Note{}, Unknown
+	}
+	note, r := l.note, Released
+	if l.state == given {
+		g.end(l)
+		*at = l.nextID
+		g.recycle(l)
+		if g.waiting.first != nil {
+			g.admitWaiting(now)
+		}
+	} else {
+		r = g.releaseOther(l, now)
+	}
+	g.mu.Unlock()
+	return note, r
+}
+
+func (g *Gate) releaseOther(l *lease, now int64) Release {
+	if l.state == waiting {
+		g.quit(l, Left, now)
+		g.admitWaiting(now)
+		return Unqueued
+	}
+	g.counts.Late++
+	g.forgetLate(l)
+	return Late
+}
+
+// give turns a place into a lease.
+func (g *Gate) give(l *lease, length time.Duration, now int64) {
+	l.state, l.since = given, now
+	l.end = (now + int64(length) + tick - 1) &^ (tick - 1)
+	if l.end < g.firstEnd {
+		g.firstEnd = l.end
+		g.setDue(min(g.due, l.end))
+	}
+	g.inFlight += l.cost
+	g.given++
+	g.counts.Answers[Admitted]++
+	if l.free {
+		g.free++
+		g.freeCost += l.cost
+	}
+}
+
+// end takes a lease out of what is in flight.
+func (g *Gate) end(l *lease) {
+	g.inFlight -= l.cost
+	g.given--
+	if l.free {
+		g.free--
+		g.freeCost -= l.cost
+	}
+	l.leaveCaller()
+}
+
+func (l *lease) leaveCaller() {
+	*l.atOfCaller = l.nextOfCaller
+	if l.nextOfCaller != nil {
+		l.nextOfCaller.atOfCaller = l.atOfCaller
+	}
+}
+
+// expire ends a lease by its own end, and remembers it.
+func (g *Gate) expire(l *lease) {
+	g.counts.Expired++
+	g.end(l)
+	if l.id == (ID{}) {
+		g.forget(l)
+		return
+	}
+	l.state = late
+	if g.late.n >= lateKept {
+		g.forgetLate(g.late.first)
+	}
+	g.late.push(l)
+}
+
+func (g *Gate) forgetLate(l *lease) {
+	g.late.remove(l)
+	g.forget(l)
+}
+
+// forget frees a place's memory for another.
+func (g *Gate) forget(l *lease) {
+	if l.id != (ID{}) {
+		at := &g.ids[g.idBucket(&l.id)]
+		for *at != l {
+			at = &(*at).nextID
+		}
+		*at = l.nextID
+	}
+	g.recycle(l)
+}
+
+func (g *Gate) recycle(l *lease) {
+	l.state = unused
+	l.use++
+	l.after, g.unused = g.unused, l
+}
+
+// buckets is the number of lists in which leases are found by id and by caller. With all
+// the leases that there are by default a list has five.
+const (
+	buckets    = 1 << bucketBits
+	bucketBits = 10
+)
+
+// Ids and callers are random, but not always by our doing: the seeds keep anybody from
+// putting all his into one list.
+
+func (g *Gate) idBucket(id *ID) uint64 {
+	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(id[:8])^g.seed[0], binary.LittleEndian.Uint64(id[8:])^g.seed[1])
+	return (hi ^ lo) % buckets
+}
+
+func (g *Gate) callerBucket(caller uint64) uint64 {
+	return caller * g.odd >> (64 - bucketBits)
+}
