@@ -150,7 +150,14 @@ func TestPreset(t *testing.T) {
 	if out, _, status := stile(t, "preset", "generic"); status != 0 || !strings.Contains(out, "[[rule]]") {
 		t.Errorf("%d %s", status, out)
 	}
-	if _, errs, status := stile(t, "preset", "forg"); status != 1 || !strings.Contains(errs, "generic") {
+	out, _, status := stile(t, "preset", "example")
+	if status != 0 || !strings.Contains(out, "every key with its default") {
+		t.Errorf("%d %s", status, out)
+	}
+	if out, errs, status := stile(t, "check", "-c", write(t, out)); status != 0 {
+		t.Errorf("the example is not a configuration: %s %s", out, errs)
+	}
+	if _, errs, status := stile(t, "preset", "forg"); status != 1 || !strings.Contains(errs, "generic") || !strings.Contains(errs, "example") {
 		t.Errorf("%d %s", status, errs)
 	}
 }
