@@ -18,29 +18,35 @@ const fileHeader = "# stile's keys: the first signs, all verify. Keep this file 
 // maxFileBytes bounds what Load reads.
 const maxFileBytes = 16 << 10
 
+// startAnew is the way out of a file that holds no keys.
+const startAnew = "restore a copy of it, or move it away and start stile anew (all passes end then)"
+
 // Load reads a key file. A file that others than its owner may read is an error.
 func Load(file string) (*Ring, error) {
 	st, err := os.Stat(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading keys: %w", err)
+		return nil, fmt.Errorf("reading keys: %w", outOf(err, file))
 	}
 	if st.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("reading keys: %s can be read by others (mode %04o): run chmod 600 %s", file, st.Mode().Perm(), file)
 	}
 	if st.Size() > maxFileBytes {
-		return nil, fmt.Errorf("reading keys: %s: %d bytes: too long for a key file", file, st.Size())
+		return nil, fmt.Errorf("reading keys: %s: %d bytes: too long for a key file: %s", file, st.Size(), startAnew)
 	}
 	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrPermission) && !ours(st) {
+		return nil, fmt.Errorf("reading keys: %s belongs to another user than the one who runs stile (%s): chown it", file, me())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading keys: %w", err)
 	}
 	keys, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("reading keys: %s:%w", file, err)
+		return nil, fmt.Errorf("reading keys: %s:%w: %s", file, err, startAnew)
 	}
 	r, err := NewRing(keys...)
 	if err != nil {
-		return nil, fmt.Errorf("reading keys: %s: %w", file, err)
+		return nil, fmt.Errorf("reading keys: %s: %w: %s", file, err, startAnew)
 	}
 	return r, nil
 }
@@ -62,10 +68,11 @@ func LoadOrCreate(file string) (r *Ring, created bool, err error) {
 	return r, err == nil, err
 }
 
-// Create makes a key file with one new key, mode 0600. It never overwrites.
+// Create makes a key file with one new key, mode 0600. It never overwrites. Made by
+// root, the file belongs to the owner of its folder: the user who runs the daemon.
 func Create(file string) error {
 	if err := write(file, []Key{Generate(1)}, false); err != nil {
-		return fmt.Errorf("making a key file: %w", err)
+		return fmt.Errorf("making a key file: %w", outOf(err, file))
 	}
 	return nil
 }
@@ -89,7 +96,7 @@ func Rotate(file string, keep int) (*Ring, error) {
 	}
 	keys := append([]Key{Generate(id)}, old...)
 	if err := write(file, keys, true); err != nil {
-		return nil, fmt.Errorf("rotating keys: %w", err)
+		return nil, fmt.Errorf("rotating keys: %w", outOf(err, file))
 	}
 	return NewRing(keys...)
 }
@@ -132,11 +139,16 @@ func write(file string, keys []Key, replace bool) (err error) {
 	if err != nil {
 		return err
 	}
+	// Root makes and rotates the key of the daemon's user. If it may not give files
+	// away the daemon will say whose this one is.
+	like := filepath.Dir(file)
 	if replace {
-		if st, err := os.Stat(file); err == nil {
-			// Keep the owner: root rotates the key of the daemon's user.
-			_ = chownLike(f.Name(), st)
-		}
+		like = file
+	}
+	if st, err := os.Stat(like); err == nil && (replace || os.Geteuid() == 0) {
+		_ = chownLike(f.Name(), st)
+	}
+	if replace {
 		return os.Rename(f.Name(), file)
 	}
 	if err := os.Link(f.Name(), file); err != nil { // Link does not replace

@@ -1,9 +1,13 @@
 package key
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -30,6 +34,72 @@ func TestFile(t *testing.T) {
 	os.Chmod(file, 0o644)
 	if _, err := Load(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a readable key file: %v", err)
+	}
+}
+
+// What is wrong with a key file is said with the way out.
+func TestFileErrors(t *testing.T) {
+	f := func(err error, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v, want …%s…", err, w)
+			}
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "none", "key")
+	_, _, err := LoadOrCreate(file)
+	f(err, "making a key file: ", "make its folder: install -d -o ", filepath.Dir(file))
+	if _, err := Rotate(file, 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	good := "1 " + strings.Repeat("ab", 32) + "\n"
+	file = filepath.Join(dir, "broken")
+	for _, text := range []string{"", good[:40], good + good, "1 " + strings.Repeat("00", 32), strings.Repeat("#", maxFileBytes+1)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(file)
+		f(err, file, "restore a copy of it, or move it away")
+	}
+}
+
+// Root makes and rotates the key of the daemon's user, who is told when it did not.
+func TestOtherUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has files of other users")
+	}
+	owner := func(file string) uint32 {
+		st, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Sys().(*syscall.Stat_t).Uid
+	}
+	temp := t.TempDir()
+	dir := filepath.Join(temp, "state")
+	file := filepath.Join(dir, "key")
+	if err := errors.Join(os.Chmod(filepath.Dir(temp), 0o711), os.Mkdir(dir, 0o755), os.Chown(dir, 4321, 4321), Create(file)); err != nil {
+		t.Fatal(err)
+	}
+	if owner(file) != 4321 {
+		t.Errorf("root made a key file of %d in a folder of 4321", owner(file))
+	}
+	if _, err := Rotate(file, 1); err != nil || owner(file) != 4321 {
+		t.Errorf("after a rotation it is of %d: %v", owner(file), err)
+	}
+	// Another user, as far as this thread and files are concerned.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	syscall.RawSyscall(syscall.SYS_SETFSUID, 4322, 0, 0)
+	defer syscall.RawSyscall(syscall.SYS_SETFSUID, 0, 0, 0)
+	_, err := Load(file)
+	if err == nil || !strings.Contains(err.Error(), file+" belongs to another user than the one who runs stile (") || !strings.Contains(err.Error(), "chown it") {
+		t.Errorf("the key of another user: %v", err)
+	}
+	if err := Create(filepath.Join(dir, "new")); err == nil || !strings.Contains(err.Error(), "closed to the user who runs stile") {
+		t.Errorf("the folder of another user: %v", err)
 	}
 }
 
