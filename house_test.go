@@ -14,6 +14,7 @@ import (
 // decision can be read, tested and replayed without a server.
 var allowed = map[string][]string{
 	".":                      {"config", "decide", "key", "nginx", "server"},
+	"budget":                 {},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/memory":           {"nginx"},
 	"config":                 {"decide/pattern"},

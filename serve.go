@@ -8,17 +8,21 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"stile/config"
 	"stile/server"
 )
 
 func serve(args []string) int {
 	f := flags("serve", "[-c FILE]", `Runs the daemon in the foreground. SIGHUP reads the configuration and the keys
-again; a broken file changes nothing. SIGTERM and SIGINT let open requests finish.
+again; a broken file changes nothing. SIGTERM and SIGINT let open requests finish, for
+up to 5 s; a second one ends it at once.
 `)
 	file := f.String("c", "", "configuration `file`")
 	if status, done := parse(f, args); done {
 		return status
 	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // from the beginning: it must not end a daemon that starts
 	cfg, name, ok := load(*file)
 	if !ok {
 		return 1
@@ -27,14 +31,17 @@ again; a broken file changes nothing. SIGTERM and SIGINT let open requests finis
 	if name == "" {
 		log.Info("no configuration file, using the defaults", "looked_for", defaultFile)
 	}
-	s, err := server.New(cfg, server.Options{File: name, Version: version, Log: log})
+	s, err := server.New(cfg, server.Options{
+		Version: version, Log: log,
+		// A file that was not there at the start may be there now.
+		Load: func() (*config.Config, error) { return config.Load(configFile(*file)) },
+	})
 	if err != nil {
 		return fail(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop)
 	reload := make(chan struct{})
 	go func() {
 		for range hup {

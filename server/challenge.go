@@ -209,7 +209,7 @@ func (s *Server) plain(ctx *fasthttp.RequestCtx, f *facts, reason string, retry 
 }
 
 func (s *Server) misconfiguredPage(ctx *fasthttp.RequestCtx, f *facts) {
-	s.stats.misconfigured(s.log, f.fault)
+	s.stats.misconfigured(s.log, "X-Real-IP", f.host)
 	noStore(ctx)
 	ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	ctx.Response.Header.SetContentType("text/plain; charset=utf-8")

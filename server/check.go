@@ -38,7 +38,7 @@ func (s *Server) check(ctx *fasthttp.RequestCtx) {
 func (s *Server) judge(st *state, f *facts, raw []byte, now time.Time) decide.Verdict {
 	f.read(raw)
 	if f.fault != "" {
-		s.stats.misconfigured(s.log, f.fault)
+		s.stats.misconfigured(s.log, f.fault, f.host)
 		if f.missing() {
 			// A broken configuration is the operator's, not the visitor's: the site stays up.
 			return decide.Verdict{Action: decide.Allow, Reason: decide.Misconfig}

@@ -13,35 +13,40 @@ import (
 	"syscall"
 )
 
-// listen opens "unix:/path" or "host:port".
-func listen(address string, log *slog.Logger) (net.Listener, error) {
+// listen opens "unix:/path" or "host:port". key is what to set in [listen] to have it
+// elsewhere. A unix socket is the owner's alone until open says otherwise.
+func listen(address, key string) (net.Listener, error) {
 	file, ok := strings.CutPrefix(address, "unix:")
 	if !ok {
 		ln, err := net.Listen("tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("listening on %s: another process has it: stop that, or set [listen] %s", address, key)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("listening: %w", err)
+			return nil, fmt.Errorf("listening: %w: set [listen] %s", err, key)
 		}
 		return ln, nil
 	}
-	if err := removeStale(file); err != nil {
+	if err := removeStale(file, key); err != nil {
 		return nil, err
 	}
+	old := syscall.Umask(0o177)
 	ln, err := net.Listen("unix", file)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("listening on %s: its folder is not there: make it, or set [listen] check", file)
-		}
+	syscall.Umask(old)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("listening on %s: its folder is not there: make it, or set [listen] %s", file, key)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("listening on %s: user id %d may not make a socket there: chown its folder, or set [listen] %s", file, os.Geteuid(), key)
+	case err != nil:
 		return nil, fmt.Errorf("listening: %w", err)
-	}
-	if err := openToNginx(file, log); err != nil {
-		return nil, errors.Join(err, ln.Close())
 	}
 	return ln, nil
 }
 
 // removeStale removes a socket that nobody listens on any more. One that is in use,
 // and anything that is no socket, is an error.
-func removeStale(file string) error {
+func removeStale(file, key string) error {
 	st, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -50,7 +55,7 @@ func removeStale(file string) error {
 		return fmt.Errorf("listening: %w", err)
 	}
 	if st.Mode()&fs.ModeSocket == 0 {
-		return fmt.Errorf("listening: %s exists and is no socket: remove it, or set [listen] check", file)
+		return fmt.Errorf("listening: %s exists and is no socket: remove it, or set [listen] %s", file, key)
 	}
 	conn, err := net.Dial("unix", file)
 	if err == nil {
@@ -66,19 +71,27 @@ func removeStale(file string) error {
 	return nil
 }
 
-// openToNginx lets nginx's workers connect: by their group where that can be given, else
-// by letting everybody on this machine connect.
-func openToNginx(file string, log *slog.Logger) error {
-	for _, name := range []string{"www-data", "nginx", "http"} {
+// openToNginx lets nginx's workers connect to the socket, by their group: the one that is
+// given, or the first of those that nginx's packages make. Where that cannot be done
+// everybody on this machine may connect, and that is said. It returns who may.
+func openToNginx(file, group string, log *slog.Logger) (string, error) {
+	names := []string{"nginx", "www-data", "http"}
+	if group != "" {
+		names = []string{group}
+	}
+	for _, name := range names {
 		g, err := user.LookupGroup(name)
 		if err != nil {
 			continue
 		}
 		gid, err := strconv.Atoi(g.Gid)
 		if err == nil && os.Chown(file, -1, gid) == nil {
-			return os.Chmod(file, 0o660)
+			return "group " + name, os.Chmod(file, 0o660)
 		}
 	}
+	if group != "" {
+		return "", fmt.Errorf("listening on %s: it cannot be given to the group %q: run stile as root or as a member of that group, or set [listen] group", file, group)
+	}
 	log.Warn("the socket is open to every user of this machine: run stile as root, or with nginx's group among its own, to close it", "socket", file)
-	return os.Chmod(file, 0o666)
+	return "everybody", os.Chmod(file, 0o666)
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,8 @@ const drainTime = 5 * time.Second
 
 // Server is the daemon. Make it with New, then call Run once.
 type Server struct {
-	file    string // the configuration, "" for the defaults
+	load    func() (*config.Config, error)
+	started *config.Config // what the listeners and tables were made by
 	version string
 	log     *slog.Logger
 	now     func() time.Time
@@ -49,7 +51,8 @@ type Server struct {
 
 // Options are what New needs besides the configuration.
 type Options struct {
-	File    string // read again by Reload; "" for the defaults
+	File    string                         // read again by Reload; "" for the defaults
+	Load    func() (*config.Config, error) // does so; default: config.Load(File)
 	Version string
 	Log     *slog.Logger
 	Now     func() time.Time // default time.Now
@@ -61,7 +64,10 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	if failed := decide.Expectations(cfg); len(failed) > 0 {
 		return nil, errors.Join(failed...)
 	}
-	s := &Server{file: o.File, version: o.Version, log: o.Log, now: o.Now}
+	s := &Server{load: o.Load, started: cfg, version: o.Version, log: o.Log, now: o.Now}
+	if s.load == nil {
+		s.load = func() (*config.Config, error) { return config.Load(o.File) }
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -90,19 +96,26 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Run listens and serves until ctx ends, then lets open requests finish. reload is
-// read for as long: each value asks for the configuration to be read again.
-// ready is called once both listeners are open.
+// Run listens and serves until ctx ends, then lets open requests finish for up to
+// drainTime. reload is read for as long: each value asks for the configuration to be
+// read again. ready is called once both listeners are open.
 func (s *Server) Run(ctx context.Context, reload <-chan struct{}, ready func()) error {
-	cfg := s.state.Load().cfg
-	check, err := listen(cfg.Listen.Check, s.log)
+	at := s.started.Listen
+	admin, err := listen(at.Admin, "admin")
 	if err != nil {
 		return err
 	}
-	admin, err := listen(cfg.Listen.Admin, s.log)
+	check, err := listen(at.Check, "check")
 	if err != nil {
-		return errors.Join(err, check.Close())
+		return errors.Join(err, admin.Close())
 	}
+	access := "loopback"
+	if file, ok := strings.CutPrefix(at.Check, "unix:"); ok {
+		if access, err = openToNginx(file, at.Group, s.log); err != nil {
+			return errors.Join(err, admin.Close(), check.Close())
+		}
+	}
+	s.log.Info("listening", "check", at.Check, "for", access, "admin", at.Admin)
 	return s.Serve(ctx, check, admin, reload, ready)
 }
 
@@ -110,32 +123,60 @@ func (s *Server) Run(ctx context.Context, reload <-chan struct{}, ready func()) 
 func (s *Server) Serve(ctx context.Context, check, admin net.Listener, reload <-chan struct{}, ready func()) error {
 	gate := s.fasthttpServer(s.handle)
 	side := s.fasthttpServer(s.handleAdmin)
+	side.ReadBufferSize, side.ReadTimeout, side.Concurrency = 0, 10*time.Second, 64
 	failed := make(chan error, 2)
-	go func() { failed <- gate.Serve(check) }()
-	go func() { failed <- side.Serve(admin) }()
+	go func() { failed <- gate.Serve(&listener{Listener: check, log: s.log}) }()
+	go func() { failed <- side.Serve(&listener{Listener: admin, log: s.log}) }()
 	if ready != nil {
 		ready()
 	}
-	s.log.Info("ready", "check", check.Addr().String(), "admin", admin.Addr().String(), "rules", s.engine.Policy().Len(), "key", s.state.Load().ring.Fingerprint())
+	s.log.Info("ready", s.summary()...)
+	if s.engine.Policy().Observing() {
+		s.log.Warn("mode is observe: every request is let through, whatever the verdict")
+	}
+	unasked := time.NewTimer(time.Minute)
+	defer unasked.Stop()
 	for {
 		select {
 		case err := <-failed:
 			return fmt.Errorf("serving: %w", err)
 		case <-reload:
 			s.Reload()
-		case <-ctx.Done():
-			s.log.Info("stopping")
-			drain, cancel := context.WithTimeout(context.Background(), drainTime)
-			defer cancel()
-			err := errors.Join(gate.ShutdownWithContext(drain), side.ShutdownWithContext(drain))
-			if errors.Is(err, context.DeadlineExceeded) {
-				s.log.Warn("stopped with requests open", "after", drainTime)
-				return nil
+		case <-unasked.C:
+			if s.stats.asked() == 0 {
+				s.log.Warn("nginx has asked nothing since the start: is the include in a server, and may nginx's workers open the socket?", "check", s.started.Listen.Check)
 			}
-			s.log.Info("stopped")
-			return err
+		case <-ctx.Done():
+			return s.drain(gate, side)
 		}
 	}
+}
+
+// drain lets open requests finish.
+func (s *Server) drain(servers ...*fasthttp.Server) error {
+	s.log.Info("stopping")
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	errs := make(chan error, len(servers))
+	for _, f := range servers {
+		go func() { errs <- f.ShutdownWithContext(ctx) }()
+	}
+	var err error
+	for range servers {
+		err = errors.Join(err, <-errs)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("stopped with requests open", "after", drainTime)
+		return nil
+	}
+	s.log.Info("stopped")
+	return err
+}
+
+// summary is what is in force, for the log.
+func (s *Server) summary() []any {
+	st := s.state.Load()
+	return []any{"files", strings.Join(st.cfg.Files, " "), "mode", st.cfg.Mode.String(), "rules", s.engine.Policy().Len(), "key", st.ring.Fingerprint()}
 }
 
 // Handler is the whole of the daemon's nginx side, for tests and embedding.
@@ -170,6 +211,9 @@ func (s *Server) protocolError(ctx *fasthttp.RequestCtx, err error) {
 	}
 	noStore(ctx)
 	ctx.Response.SetStatusCode(status)
+	if c, ok := ctx.Conn().(*conn); ok {
+		c.linger.Store(true)
+	}
 }
 
 // handle serves nginx. check, challenge and refused answer to their exact raw target
@@ -212,7 +256,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // make nginx let everybody in.
 func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
 	if fault := recover(); fault != nil {
-		s.stats.panicked(s.log, fault, debug.Stack())
+		s.stats.panicked(s.log, ctx.Request.Header.Peek("X-Original-URI"), fault, debug.Stack())
 		ctx.Response.Reset()
 		noStore(ctx)
 		v := decide.Verdict{Action: decide.Refuse, Reason: decide.Panic, Retry: 5}
@@ -230,11 +274,14 @@ func (s *Server) Reload() {
 		s.log.Error("reload failed, the old configuration stays in force", "error", err.Error())
 		return
 	}
-	s.log.Info("reloaded", "file", s.file, "rules", s.engine.Policy().Len(), "key", s.state.Load().ring.Fingerprint())
+	s.log.Info("reloaded", s.summary()...)
+	if s.engine.Policy().Observing() {
+		s.log.Warn("mode is observe: every request is let through, whatever the verdict")
+	}
 }
 
 func (s *Server) reload() error {
-	cfg, err := config.Load(s.file)
+	cfg, err := s.load()
 	if err != nil {
 		return err
 	}
@@ -247,12 +294,17 @@ func (s *Server) reload() error {
 		return err
 	}
 	st := newState(cfg, ring)
+	listen, state := cfg.Listen, cfg.State
+	cfg.State = s.started.State // tables of another size would be empty ones
 	if err := s.engine.Reload(cfg); err != nil {
 		return err
 	}
-	old := s.state.Swap(st).cfg
-	if old.Listen != cfg.Listen || old.State != cfg.State || old.Pass.PerNetworkDay != cfg.Pass.PerNetworkDay || old.Challenge.Target != cfg.Challenge.Target {
-		s.log.Warn("[listen], [state], [pass] per_network_day and [challenge] target take effect at the next start, not by a reload")
+	s.state.Store(st)
+	if listen != s.started.Listen {
+		s.log.Warn("[listen] has changed: that takes effect at the next start, not by a reload")
+	}
+	if state != s.started.State {
+		s.log.Warn("[state] has changed: that takes effect at the next start, not by a reload")
 	}
 	return nil
 }

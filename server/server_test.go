@@ -616,9 +616,10 @@ func FuzzWait(f *testing.F) {
 // A reload that breaks a policy's own tests keeps the old policy, like any broken file.
 func TestReloadKeepsTheOldPolicy(t *testing.T) {
 	w := newWorld(t, gateTOML)
-	w.s.file = filepath.Join(t.TempDir(), "stile.toml")
+	file := filepath.Join(t.TempDir(), "stile.toml")
+	w.s.load = func() (*config.Config, error) { return config.Load(file) }
 	write := func(text string) {
-		if err := os.WriteFile(w.s.file, []byte(text+fmt.Sprintf("\n[key]\nfile = %q\n", w.s.state.Load().cfg.Key.File)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(text+fmt.Sprintf("\n[key]\nfile = %q\n", w.s.state.Load().cfg.Key.File)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -84,6 +84,12 @@ func newStats(s *Server) *stats {
 	gauge("stile_config_last_reload_successful", func() float64 { return float64(st.reloadOK.Load()) })
 	gauge("stile_config_last_reload_success_timestamp_seconds", func() float64 { return float64(st.reloadAt.Load()) })
 	gauge(fmt.Sprintf("stile_info{version=%q}", s.version), func() float64 { return 1 })
+	gauge("stile_observing", func() float64 {
+		if s.engine.Policy().Observing() {
+			return 1
+		}
+		return 0
+	})
 	gauge("stile_challenge_base_bits", func() float64 { return float64(s.ledger.BaseBits()) })
 	return st
 }
@@ -96,6 +102,16 @@ func (st *stats) check(v decide.Verdict, took time.Duration) {
 	}
 	st.checks[v.Action][reason].Inc()
 	st.duration.Update(took.Seconds())
+}
+
+// asked is how many checks there were.
+func (st *stats) asked() (n uint64) {
+	for a := range st.checks {
+		for r := range st.checks[a] {
+			n += st.checks[a][r].Get()
+		}
+	}
+	return n
 }
 
 func (st *stats) failed(kind int, why string) {
@@ -113,19 +129,24 @@ func (st *stats) minted(level uint8) {
 }
 
 // misconfigured counts a request that nginx has not described, and says so now and then.
-func (st *stats) misconfigured(log *slog.Logger, header string) {
+// host is the site's, as far as it is known.
+func (st *stats) misconfigured(log *slog.Logger, header string, host []byte) {
 	if c := st.misconfig[header]; c != nil {
 		c.Inc()
 	}
 	if n, ok := st.saidMisconfig.say(); ok {
-		log.Error("nginx does not send a header that stile needs, or sends nonsense in it: requests are let through unjudged; use the shipped snippet in this server", "header", header, "not_logged", n)
+		what := "such requests are let through unjudged"
+		if header == "X-Original-Method" {
+			what = "such requests are taken for a GET"
+		}
+		log.Error("nginx does not send a header that stile needs, or sends nonsense in it: "+what+"; use the shipped snippet in this server", "header", header, "host", fmt.Sprintf("%.200q", host), "not_logged", n)
 	}
 }
 
-func (st *stats) panicked(log *slog.Logger, fault any, stack []byte) {
+func (st *stats) panicked(log *slog.Logger, target []byte, fault any, stack []byte) {
 	st.panics.Inc()
 	if n, ok := st.saidPanic.say(); ok {
-		log.Error("a fault of stile's; the request was refused", "fault", fmt.Sprint(fault), "stack", string(stack), "not_logged", n)
+		log.Error("a fault of stile's; the request was refused", "fault", fmt.Sprint(fault), "target", fmt.Sprintf("%.200q", target), "stack", string(stack), "not_logged", n)
 	}
 }
 
