@@ -127,6 +127,23 @@ func TestFind(t *testing.T) {
 	f(strings.Repeat("other=x; ", 500)+"stile="+low, 1)
 }
 
+func TestWhy(t *testing.T) {
+	c := newPasses(t, testKey)
+	good := string(c.Append(nil, &Pass{Level: 1, Expires: 1000}))
+	f := func(header string, want error) {
+		t.Helper()
+		if err := c.Why([]byte(header), "stile", 10); err != want {
+			t.Errorf("%q: %v, want %v", header, err, want)
+		}
+	}
+	f("", ErrNone)
+	f("a=b; stilex="+good, ErrNone)
+	f("a=b; stile="+good, nil)
+	f("stile="+good[1:], ErrMalformed)
+	f("stile="+string(c.Append(nil, &Pass{Level: 1, Expires: 5})), ErrExpired)
+	f("stile="+string(newPasses(t, key.Key{ID: 7, Secret: [32]byte{9}}).Append(nil, &Pass{Level: 1, Expires: 1000})), ErrForged)
+}
+
 func TestAppendSet(t *testing.T) {
 	got := string(AppendSet(nil, "stile", []byte("V"), 60, true))
 	if got != "stile=V; Path=/; Max-Age=60; HttpOnly; SameSite=Lax; Secure" {

@@ -14,24 +14,47 @@ const MaxTried = 8
 // header's length and MaxTried signatures.
 func (c *Passes) Find(header []byte, name string, now uint32, p *Pass) bool {
 	found := false
-	for tried := 0; len(header) > 0 && tried < MaxTried; {
-		var pair []byte
-		pair, header, _ = bytes.Cut(header, []byte{';'})
-		k, v, ok := bytes.Cut(pair, []byte{'='})
-		if !ok || string(bytes.TrimSpace(k)) != name {
-			continue
+	for range MaxTried {
+		v, rest, ok := next(header, name)
+		if !ok {
+			break
 		}
-		tried++
-		v = bytes.TrimSpace(v)
-		if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' { // RFC 6265 lets a value be quoted
-			v = v[1 : len(v)-1]
-		}
+		header = rest
 		var q Pass
 		if c.Parse(v, now, &q) == nil && (!found || q.Level > p.Level) {
 			*p, found = q, true
 		}
 	}
 	return found
+}
+
+// Why says why Find finds nothing: what is wrong with the first cookie of that name, or
+// ErrNone. It is for an operator, not for the hot path.
+func (c *Passes) Why(header []byte, name string, now uint32) error {
+	v, _, ok := next(header, name)
+	if !ok {
+		return ErrNone
+	}
+	var p Pass
+	return c.Parse(v, now, &p)
+}
+
+// next takes the first cookie of a name off a Cookie header.
+func next(header []byte, name string) (value, rest []byte, ok bool) {
+	for len(header) > 0 {
+		var pair []byte
+		pair, header, _ = bytes.Cut(header, []byte{';'})
+		k, v, ok := bytes.Cut(pair, []byte{'='})
+		if !ok || string(bytes.TrimSpace(k)) != name {
+			continue
+		}
+		v = bytes.TrimSpace(v)
+		if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' { // RFC 6265 lets a value be quoted
+			v = v[1 : len(v)-1]
+		}
+		return v, header, true
+	}
+	return nil, nil, false
 }
 
 // AppendSet appends a Set-Cookie value that keeps a pass for maxAge seconds. Max-Age,

@@ -52,6 +52,7 @@ var (
 	ErrMalformed = errors.New("not a pass")
 	ErrForged    = errors.New("pass has a wrong signature or an unknown key")
 	ErrExpired   = errors.New("pass has expired")
+	ErrNone      = errors.New("no cookie of that name")
 )
 
 var encoding = base64.RawURLEncoding.Strict()
