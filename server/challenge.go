@@ -84,8 +84,30 @@ func (s *Server) prove(ctx *fasthttp.RequestCtx, query []byte) {
 	s.challengePage(ctx, st, f, level, true, now)
 }
 
+// framed tells whether another site shows the page in a frame of its own. There a
+// browser is not to work for a pass: its network would pay for it, and it would hardly
+// keep the cookie.
+func (f *facts) framed() bool {
+	switch f.req.Header[hFetchDest] {
+	case "iframe", "frame", "embed", "object", "fencedframe":
+		return f.req.Header[hFetchSite] == "cross-site"
+	}
+	return false
+}
+
 // challengePage issues a token and renders the page around it.
 func (s *Server) challengePage(ctx *fasthttp.RequestCtx, st *state, f *facts, level uint8, prove bool, now time.Time) {
+	h := &ctx.Response.Header
+	h.SetContentType("text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", st.pages.CSP())
+	if prove {
+		h.Set("Content-Security-Policy", st.pages.ProveCSP())
+	}
+	if f.framed() {
+		f.page = st.pages.AppendChallenge(f.page[:0], &page.Challenge{Framed: true, Lang: page.PickLanguage(f.req.Header[hAcceptLanguage]), Support: f.support()})
+		ctx.Response.SetBody(f.page)
+		return
+	}
 	c := s.newChallenge(st, f, level, now)
 	f.token = st.issuer.Append(f.token[:0], &c)
 	p := page.Challenge{
@@ -114,9 +136,6 @@ func (s *Server) challengePage(ctx *fasthttp.RequestCtx, st *state, f *facts, le
 		p.Token, p.WaitToken = f.token[:n], f.token[n:]
 	}
 	s.stats.issued.Inc()
-	h := &ctx.Response.Header
-	h.SetContentType("text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", st.pages.CSP())
 	f.page = st.pages.AppendChallenge(f.page[:0], &p)
 	ctx.Response.SetBody(f.page)
 }

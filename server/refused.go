@@ -15,6 +15,7 @@ var (
 	hAccept         = config.HeaderIndex("Accept")
 	hAcceptLanguage = config.HeaderIndex("Accept-Language")
 	hFetchSite      = config.HeaderIndex("Sec-Fetch-Site")
+	hFetchDest      = config.HeaderIndex("Sec-Fetch-Dest")
 	hOrigin         = config.HeaderIndex("Origin")
 	hContentType    = config.HeaderIndex("Content-Type")
 	hRequestedWith  = config.HeaderIndex("X-Requested-With")
@@ -35,7 +36,7 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 		ctx.Response.SetBodyString("403 Forbidden\n")
 		return
 	}
-	p := page.Refused{Support: f.support(), Posted: f.req.Method != "GET" && f.req.Method != "HEAD"}
+	p := page.Refused{Posted: f.req.Method != "GET" && f.req.Method != "HEAD"}
 	reason := "too-many-requests"
 	switch v.Reason {
 	case decide.Deny:
@@ -60,11 +61,15 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 		s.plain(ctx, f, reason, p.RetrySeconds)
 		return
 	}
-	p.Lang = page.PickLanguage(f.req.Header[hAcceptLanguage])
-	pages := s.state.Load().pages
+	s.refusedPage(ctx, s.state.Load(), f, &p)
+}
+
+// refusedPage renders a page without a challenge.
+func (s *Server) refusedPage(ctx *fasthttp.RequestCtx, st *state, f *facts, p *page.Refused) {
+	p.Lang, p.Support = page.PickLanguage(f.req.Header[hAcceptLanguage]), f.support()
 	ctx.Response.Header.SetContentType("text/html; charset=utf-8")
-	ctx.Response.Header.Set("Content-Security-Policy", pages.CSP())
-	f.page = pages.AppendRefused(f.page[:0], &p)
+	ctx.Response.Header.Set("Content-Security-Policy", st.pages.CSP())
+	f.page = st.pages.AppendRefused(f.page[:0], p)
 	ctx.Response.SetBody(f.page)
 }
 

@@ -306,6 +306,9 @@ func (s *Server) reload() error {
 	if state != s.started.State {
 		s.log.Warn("[state] has changed: that takes effect at the next start, not by a reload")
 	}
+	if cfg.Pass.PerNetworkDay != s.started.Pass.PerNetworkDay || cfg.Challenge.Target != s.started.Challenge.Target {
+		s.log.Warn("[pass] per_network_day or [challenge] target has changed: that takes effect at the next start, not by a reload")
+	}
 	return nil
 }
 

@@ -252,7 +252,7 @@ func TestProofRefused(t *testing.T) {
 	f("too few parts", w.post(d.Token, good[:48], "192.0.2.1"), 403, "wrong")
 	f("nothing", w.post(d.Token, "", "192.0.2.1"), 400, "malformed")
 	f("odd length", w.post(d.Token, good[:42], "192.0.2.1"), 400, "malformed")
-	f("a changed token", w.post(d.Token[:60]+"A"+d.Token[61:], good, "192.0.2.1"), 400, "malformed")
+	f("a changed token", w.post(d.Token[:60]+map[bool]string{true: "B", false: "A"}[d.Token[60] == 'A']+d.Token[61:], good, "192.0.2.1"), 400, "malformed")
 	f("an unknown field", w.postBody(fmt.Sprintf(`{"token":%q,"solution":%q,"bits":1}`, d.Token, good), "192.0.2.1", "Content-Type: application/json"), 400, "malformed")
 	f("two objects", w.postBody(fmt.Sprintf(`{"token":%q,"solution":%q}{}`, d.Token, good), "192.0.2.1", "Content-Type: application/json"), 400, "malformed")
 	f("a form", w.postBody("token="+d.Token, "192.0.2.1", "Content-Type: application/x-www-form-urlencoded"), 400, "malformed")
@@ -641,5 +641,50 @@ func TestReloadKeepsTheOldPolicy(t *testing.T) {
 	w.s.Reload()
 	if c := w.check("GET /new", "192.0.2.1").StatusCode(); c != 429 || w.s.stats.reloadOK.Load() != 1 {
 		t.Errorf("the new policy is not in force: %d", c)
+	}
+}
+
+// Another site that shows our pages in a frame makes nobody's browser work, and puts no
+// pass into it.
+func TestOtherSitesEarnNothing(t *testing.T) {
+	w := newWorld(t, gateTOML)
+	frame := []string{htmlAccept, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe", "Sec-Fetch-Site: cross-site"}
+	if page := w.visit("GET /closed/x", "192.0.2.1", frame...); strings.Contains(string(page.Body()), "token") || page.StatusCode() != 503 {
+		t.Errorf("a challenge in a foreign frame: %d %s", page.StatusCode(), page.Body())
+	}
+	prove := w.raw("GET /.stile/prove HTTP/1.1\r\nHost: stile\r\nX-Real-IP: 192.0.2.1\r\n" + htmlAccept + "\r\n\r\n")
+	if !strings.Contains(string(prove.Header.Peek("Content-Security-Policy")), "frame-ancestors 'self'") || !strings.Contains(string(prove.Body()), "token") {
+		t.Errorf("prove: %s", prove.Header.String())
+	}
+	link := regexp.MustCompile(`href="(/\.stile/wait\?[^"]+)"`).FindSubmatch(w.visit("GET /closed/x", "192.0.2.1", htmlAccept).Body())[1]
+	w.now = w.now.Add(11 * time.Second)
+	follow := func(header string) *fasthttp.Response {
+		return w.raw("GET " + strings.ReplaceAll(string(link), "&amp;", "&") + " HTTP/1.1\r\nHost: stile\r\nX-Real-IP: 192.0.2.1\r\n" + htmlAccept + "\r\n" + header + "\r\n\r\n")
+	}
+	if r := follow("Sec-Fetch-Site: cross-site"); r.StatusCode() != 403 || len(r.Header.Peek("Set-Cookie")) > 0 {
+		t.Errorf("a wait's link on another site: %d", r.StatusCode())
+	}
+	better := w.pass("GET /closed/x", "198.51.100.1")
+	if r := follow(better); r.StatusCode() != 303 || len(r.Header.Peek("Set-Cookie")) > 0 {
+		t.Errorf("a wait replaces a better pass: %d %s", r.StatusCode(), r.Header.Peek("Set-Cookie"))
+	}
+}
+
+// An address that waits all day has one budget for it, not one for each wait.
+func TestWaitsOfADayAreOnePass(t *testing.T) {
+	w := newWorld(t, gateTOML)
+	ids := map[string]bool{}
+	for i := range 5 {
+		page := w.visit(fmt.Sprintf("GET /closed/%d", i), "192.0.2.1", htmlAccept)
+		link := regexp.MustCompile(`href="(/\.stile/wait\?[^"]+)"`).FindSubmatch(page.Body())[1]
+		w.now = w.now.Add(11 * time.Second)
+		r := w.raw("GET " + strings.ReplaceAll(string(link), "&amp;", "&") + " HTTP/1.1\r\nHost: stile\r\nX-Real-IP: 192.0.2.1\r\n\r\n")
+		if r.StatusCode() != 303 {
+			t.Fatalf("wait %d: %d", i, r.StatusCode())
+		}
+		ids[w.parsePass(cookieOf(r))[:20]] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("%d meters for the waits of one day", len(ids))
 	}
 }

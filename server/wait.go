@@ -9,8 +9,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/valyala/fasthttp"
 
+	"stile/decide"
 	"stile/decide/mint"
 	"stile/pow"
+	"stile/server/page"
 )
 
 // wait redeems a timed wait: the way in without JavaScript. The link carries the path to
@@ -23,64 +25,15 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 	defer s.facts.Put(f)
 	f.read(ctx.Request.Header.RawHeaders())
 	noStore(ctx)
-	if !ctx.IsGet() && !ctx.IsHead() || f.req.From == 0 {
-		s.waitRefused(ctx, fasthttp.StatusBadRequest, "This link cannot be used like this. Go back and load the page again.")
-		return
-	}
-	if _, ok := f.sameOrigin(); !ok {
-		// Another site's link would put a pass into this browser that others share.
-		s.stats.failed(kindWait, "origin")
-		s.waitRefused(ctx, fasthttp.StatusForbidden, "This link works only on the page that it was on. Go back and load the page again.")
+	if f.req.From == 0 {
+		s.misconfiguredPage(ctx, f)
 		return
 	}
 	f.identify(st, uint32(now.Unix()))
-	token, target, ok := parseWait(query)
-	var c pow.Challenge
-	var seed [32]byte
-	if !ok {
-		s.stats.failed(kindWait, "malformed")
-		s.waitRefused(ctx, fasthttp.StatusBadRequest, "This link is damaged. Go back and load the page again.")
-		return
-	}
-	err := st.issuer.Parse(token, uint32(now.Unix()), &c, &seed)
-	switch {
-	case errors.Is(err, pow.ErrExpired), errors.Is(err, pow.ErrUnknown):
-		s.stats.failed(kindWait, "expired")
-		s.waitRefused(ctx, fasthttp.StatusGone, "This link is too old. Go back and load the page again.")
-		return
-	case err != nil || c.Kind != pow.Wait || c.Target != xxhash.Sum64(target):
-		s.stats.failed(kindWait, "malformed")
-		s.waitRefused(ctx, fasthttp.StatusBadRequest, "This link is damaged. Go back and load the page again.")
-		return
-	case c.Network != f.req.From:
-		// A wait costs nothing, so it counts only where it was begun: nobody waits in
-		// another's name.
-		s.stats.failed(kindWait, "network")
-		s.waitRefused(ctx, fasthttp.StatusForbidden, "Your network has changed since the page was loaded. Go back and load it again.")
-		return
-	}
-	first, err := s.ledger.Waited(pow.Distinct(&seed), c.Network, c.Target, now.UnixNano())
+	c, target, err := s.redeemWait(ctx, st, f, query, now)
 	if err != nil {
-		var early mint.ErrEarly
-		var full mint.ErrCeiling
-		switch {
-		case errors.As(err, &early):
-			s.stats.failed(kindWait, "early")
-			retryAfter(ctx, uint32((early.Retry+time.Second-1)/time.Second))
-			s.waitRefused(ctx, fasthttp.StatusTooManyRequests, "Not yet. Wait a few more seconds, then load this page again.")
-		case errors.As(err, &full):
-			s.stats.failed(kindWait, "ceiling")
-			retryAfter(ctx, uint32((full.Retry+time.Second-1)/time.Second))
-			s.waitRefused(ctx, fasthttp.StatusTooManyRequests, "Too many visitors from your network have come in today. Try again later.")
-		default:
-			s.stats.failed(kindWait, "none")
-			s.waitRefused(ctx, fasthttp.StatusTooManyRequests, "Somebody else on your network was waiting too. Go back and load the page again.")
-		}
+		s.waitRefused(ctx, st, f, target, err)
 		return
-	}
-	if first {
-		s.stats.waited.Inc()
-		s.stats.minted(c.Level)
 	}
 	if !f.hasPass || f.pass.Level < c.Level {
 		s.setPass(ctx, st, f, &c, now) // never in the place of a better one
@@ -90,10 +43,71 @@ func (s *Server) wait(ctx *fasthttp.RequestCtx, query []byte) {
 	ctx.Response.Header.SetBytesV("Location", location(target))
 }
 
-func (s *Server) waitRefused(ctx *fasthttp.RequestCtx, status int, text string) {
+// errNetwork: a wait costs nothing, so it counts only where it was begun. Nobody waits
+// in another's name.
+var errNetwork = errors.New("the wait was begun on another network")
+
+// errForeign: another site's link would put a pass into this browser that others share.
+var errForeign = errors.New("the link was on another site")
+
+// redeemWait checks a link and redeems its wait.
+func (s *Server) redeemWait(ctx *fasthttp.RequestCtx, st *state, f *facts, query []byte, now time.Time) (c pow.Challenge, target []byte, err error) {
+	token, target, ok := parseWait(query)
+	if !ok || !ctx.IsGet() && !ctx.IsHead() {
+		return c, nil, pow.ErrMalformed
+	}
+	var seed [32]byte
+	if err := st.issuer.Parse(token, uint32(now.Unix()), &c, &seed); err != nil {
+		return c, target, err
+	}
+	if c.Kind != pow.Wait || c.Target != xxhash.Sum64(target) {
+		return c, nil, pow.ErrMalformed
+	}
+	if _, ok := f.sameOrigin(); !ok {
+		return c, target, errForeign
+	}
+	if c.Network != f.req.From {
+		return c, target, errNetwork
+	}
+	first, err := s.ledger.Waited(pow.Distinct(&seed), c.Network, c.Target, now.UnixNano())
+	if first {
+		s.stats.waited.Inc()
+		s.stats.minted(c.Level)
+	}
+	return c, target, err
+}
+
+// waitRefused says why a wait has earned nothing, with the way back to the page.
+func (s *Server) waitRefused(ctx *fasthttp.RequestCtx, st *state, f *facts, target []byte, err error) {
+	status, why, p := fasthttp.StatusBadRequest, "malformed", page.Refused{Reason: page.Failed, Target: string(location(target))}
+	var early mint.ErrEarly
+	var full mint.ErrCeiling
+	switch {
+	case errors.Is(err, pow.ErrExpired), errors.Is(err, pow.ErrUnknown):
+		status, why = fasthttp.StatusGone, "expired"
+	case errors.Is(err, errForeign):
+		status, why = fasthttp.StatusForbidden, "origin"
+	case errors.Is(err, errNetwork):
+		status, why = fasthttp.StatusForbidden, "network"
+	case errors.As(err, &early):
+		status, why = fasthttp.StatusTooManyRequests, "early"
+		p = page.Refused{Reason: page.Early, RetrySeconds: int((early.Retry + time.Second - 1) / time.Second)}
+	case errors.As(err, &full):
+		status, why = fasthttp.StatusTooManyRequests, "ceiling"
+		p.Reason, p.RetrySeconds = page.Ceiling, int((full.Retry+time.Second-1)/time.Second)
+	case errors.Is(err, mint.ErrNone):
+		status, why = fasthttp.StatusTooManyRequests, "none"
+	}
+	s.stats.failed(kindWait, why)
 	ctx.Response.SetStatusCode(status)
-	ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
-	ctx.Response.SetBodyString(text + "\n")
+	if p.RetrySeconds > 0 {
+		retryAfter(ctx, uint32(p.RetrySeconds))
+	}
+	if !decide.Navigation(&f.req.Header) {
+		s.plain(ctx, f, why, p.RetrySeconds)
+		return
+	}
+	s.refusedPage(ctx, st, f, &p)
 }
 
 // parseWait takes the two parts out of "t=TOKEN&u=TARGET", in that order: we wrote it.

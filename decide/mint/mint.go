@@ -45,13 +45,13 @@ func (l *Ledger) mintLocked(challenge uint64, asked, redeemed network.Network, p
 		}
 	}
 	for _, n := range both {
-		if err := l.ceiling(n, now); err != nil {
+		if err := l.ceiling(n, byProof, now); err != nil {
 			return false, err
 		}
 	}
 	l.seen.mark(challenge, tick)
 	for _, n := range both {
-		l.countDay(n, now)
+		l.countDay(n, byProof, now)
 	}
 	l.countProven(both, tick)
 	return true, nil

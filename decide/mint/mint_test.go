@@ -18,7 +18,7 @@ func (l *Ledger) mint(challenge uint64, asked, redeemed network.Network, now int
 
 // hadToday is how many passes a network has had in its day.
 func (l *Ledger) hadToday(n network.Network, now int64) uint32 {
-	had, _ := l.day.Peek(l.key(n), now, day)
+	had, _ := l.day.Peek(l.keyOf(n, byProof), now, day)
 	return had
 }
 
@@ -184,8 +184,8 @@ func TestTables(t *testing.T) {
 	l.Solved(n, time.Second, l.BaseBits(), start)
 	seen := map[string]bool{}
 	l.Tables(at(11*time.Second), func(name string, used, size int) {
-		if used != 1 || size != 1024 {
-			t.Errorf("%s: %d of %d entries used, want 1 of 1024", name, used, size)
+		if want := map[bool]int{true: 2, false: 1}[name == "passes_day"]; used != want || size != 1024 {
+			t.Errorf("%s: %d of %d entries used, want %d of 1024", name, used, size, want)
 		}
 		if seen[name] = true; strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
 			t.Errorf("table %q: want lower case and underscores", name)

@@ -56,8 +56,8 @@ func (l *Ledger) Wait(n network.Network, now int64) (ready int64) {
 }
 
 // Waited redeems the outstanding wait of a network, the one that the wait's token
-// names as having asked, and counts it as a pass of that network: in its day, and in
-// its own price. There must be no MintPaid beside it. target is a hash of the page waited
+// names as having asked, and counts it as a pass of that network: in its day of waits,
+// and in its own price. There must be no MintPaid beside it. target is a hash of the page waited
 // for. It returns ErrNone, ErrEarly, or ErrCeiling, with which nothing has changed.
 //
 // A challenge that has been redeemed is good again, as with MintPaid: first is false,
@@ -74,14 +74,14 @@ func (l *Ledger) waitedLocked(challenge uint64, n network.Network, target uint64
 	if l.sat.has(challenge, tick) {
 		return false, nil
 	}
-	if err := l.ceiling(n, now); err != nil {
+	if err := l.ceiling(n, byWait, now); err != nil {
 		return false, err
 	}
 	if err := l.takeWait(n, now); err != nil {
 		return false, err
 	}
 	l.sat.mark(challenge, tick)
-	l.countDay(n, now)
+	l.countDay(n, byWait, now)
 	l.waited.add(l.key(n), tick)
 	l.just.mark(l.keyOf(n, target), tick)
 	return true, nil
