@@ -111,8 +111,8 @@ func (g *Gate) setDue(t int64) {
 	}
 }
 
-// Tick does what is due by now, and tells how long it is until something is due again; ok
-// is false if nothing is. Run calls it; who steps the time himself calls it instead.
+// Tick does what is due by now, and tells for how long nothing is due; ok is false if
+// nothing ever is. It is for who steps the time himself; others let Run do it.
 func (g *Gate) Tick(now int64) (left time.Duration, ok bool) {
 	g.mu.Lock()
 	now = g.time(now)

@@ -1,0 +1,617 @@
+package budget
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const second = int64(time.Second)
+
+// scene is a gate and the clock that a test steps.
+type scene struct {
+	*testing.T
+	g    *Gate
+	now  int64
+	next uint64
+	ids  map[string]ID
+	wait map[string]*Waiter
+}
+
+func play(t *testing.T, o Options) *scene {
+	t.Helper()
+	if o.Wait == 0 {
+		o.Wait = 20 * time.Second
+	}
+	if o.Lease == 0 {
+		o.Lease = time.Minute
+	}
+	g, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scene{T: t, g: g, now: second, ids: map[string]ID{}, wait: map[string]*Waiter{}}
+}
+
+// ask admits a request of that name, each from a caller of its own unless r says so.
+func (s *scene) ask(name string, r Request, want Answer) {
+	s.Helper()
+	s.next++
+	if _, ok := s.ids[name]; !ok {
+		s.ids[name] = id(s.next)
+	}
+	r.ID = s.ids[name]
+	if r.Caller == 0 {
+		r.Caller = mix(s.next)
+	}
+	a, w := s.g.Admit(&r, s.now)
+	if a != want {
+		s.Errorf("%s is %v, want %v", name, a, want)
+	}
+	if (w != nil) != (a == Waiting) {
+		s.Errorf("%s is %v, with the waiter %v", name, a, w)
+	}
+	if w != nil {
+		s.wait[name] = w
+	}
+}
+
+// cost asks as somebody who has a pass.
+func (s *scene) cost(name string, cost int64, want Answer) {
+	s.Helper()
+	s.ask(name, Request{Lane: Proven, Cost: cost}, want)
+}
+
+func (s *scene) release(name string, want Release) {
+	s.Helper()
+	if _, r := s.g.Release(s.ids[name], s.now); r != want {
+		s.Errorf("release of %s: %v, want %v", name, r, want)
+	}
+}
+
+// still says what has become of those who wait: "b: admitted, c: waiting".
+func (s *scene) still(want string) {
+	s.Helper()
+	var got []string
+	for _, name := range strings.Split(want, ", ") {
+		name, _, _ = strings.Cut(name, ":")
+		got = append(got, fmt.Sprintf("%s: %v", name, s.wait[name].Answer()))
+	}
+	if got := strings.Join(got, ", "); got != want {
+		s.Errorf("%s, want %s", got, want)
+	}
+}
+
+func (s *scene) inFlight(want int64) {
+	s.Helper()
+	if got := s.g.Stats(s.now).InFlight; got != want {
+		s.Errorf("%d in flight, want %d", got, want)
+	}
+}
+
+func (s *scene) later(d time.Duration) {
+	s.now += int64(d)
+	s.g.Tick(s.now)
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	s := play(t, Options{Budget: 16, Queue: 32})
+	s.cost("a", 10, Admitted)
+	s.cost("b", 6, Admitted)
+	s.cost("c", 8, Waiting)
+	s.cost("d", 1, Waiting) // would fit beside a, but c was here before
+	s.cost("e", 1, Waiting)
+	s.release("b", Released)
+	s.still("c: waiting, d: waiting, e: waiting")
+	s.release("a", Released)
+	s.still("c: admitted, d: admitted, e: admitted")
+	s.inFlight(10)
+}
+
+func TestOversizeRunsAlone(t *testing.T) {
+	s := play(t, Options{Budget: 16, Queue: 32})
+	s.cost("large", 24, Admitted)
+	s.cost("small", 1, Waiting)
+	s.cost("larger", 1<<62, Waiting)
+	s.cost("last", 1, Waiting)
+	s.release("large", Released)
+	s.still("small: admitted, larger: waiting, last: waiting")
+	s.release("small", Released)
+	s.still("larger: admitted, last: waiting")
+	s.inFlight(MaxBudget)
+	s.release("larger", Released)
+	s.still("last: admitted")
+	s.inFlight(1)
+}
+
+func TestFree(t *testing.T) {
+	s := play(t, Options{Budget: 16, FreeBelow: 4, Queue: 32, PerCaller: 2})
+	s.cost("a", 16, Admitted)
+	s.cost("b", 4, Waiting)
+	s.cost("free", 3, Admitted) // before b, and over the budget
+	s.inFlight(19)
+	s.release("a", Released)
+	s.still("b: admitted")
+	s.cost("c", 10, Waiting) // the free one counts
+
+	mine := Request{Caller: 7, Lane: Proven, Cost: 3}
+	s.ask("mine", mine, Admitted)
+	s.ask("mine too", mine, Admitted)
+	s.ask("mine as well", mine, Waiting) // one too many to be free
+	s.ask("mine in turn", mine, Waiting)
+	s.ask("mine for ever", mine, PerCaller)
+
+	for i := range 2 { // 15 of the free ones' 16 are then taken
+		s.cost(fmt.Sprint("another ", i), 3, Admitted)
+	}
+	s.cost("one too many", 3, Waiting)
+}
+
+// A stream of free requests does not keep the others waiting for ever.
+func TestFreeOnesStarveNobody(t *testing.T) {
+	s := play(t, Options{Budget: 16, FreeBelow: 4, Queue: 32})
+	s.cost("free 0", 3, Admitted)
+	s.cost("a", 8, Admitted)
+	s.cost("large", 24, Waiting)
+	for i := range 10 {
+		s.cost(fmt.Sprint("free ", i+1), 3, Admitted)
+		s.release(fmt.Sprint("free ", i), Released)
+	}
+	s.release("a", Released)
+	s.still("large: admitted")
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 3})
+	s.cost("a", 1, Admitted)
+	s.cost("b", 1, Waiting)
+	s.cost("c", 1, Waiting)
+	s.ask("prefetch", Request{Lane: Proven, NoWait: true}, Busy)
+	s.cost("d", 1, Waiting)
+	s.cost("e", 1, Full)
+	s.release("a", Released)
+	s.cost("f", 1, Waiting)
+
+	s = play(t, Options{Budget: 1})
+	s.cost("a", 1, Admitted)
+	s.cost("b", 1, Full)
+}
+
+func TestPerCaller(t *testing.T) {
+	s := play(t, Options{Budget: 2, Queue: 32, PerCaller: 4})
+	me := Request{Caller: 7, Lane: Proven}
+	s.ask("a", me, Admitted)
+	s.ask("b", me, Admitted)
+	s.ask("c", me, Waiting)
+	s.ask("d", me, Waiting)
+	s.ask("e", me, PerCaller)
+	s.cost("another's", 1, Waiting)
+	s.release("a", Released)
+	s.ask("e", me, Waiting)
+	s.wait["d"].Leave(s.now)
+	s.ask("f", me, Waiting)
+	s.ask("g", me, PerCaller)
+}
+
+// 32 cheap addresses cannot fill a queue of 32 against visitors with passes.
+func TestStrangersHoldHalf(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 32, OperatorPlace: true})
+	s.ask("first", Request{}, Admitted)
+	for i := range 16 {
+		s.ask(fmt.Sprint("stranger ", i), Request{}, Waiting)
+	}
+	s.ask("stranger", Request{}, Strangers)
+	for i := range 16 {
+		s.cost(fmt.Sprint("pass ", i), 1, Waiting)
+	}
+	s.cost("pass", 1, Full)
+	s.ask("stranger", Request{}, Full)
+	s.ask("operator", Request{Lane: Operator}, Waiting)
+	s.ask("operator again", Request{Lane: Operator}, Full)
+	s.release("first", Released)
+	s.still("stranger 0: admitted, stranger 1: waiting, operator: waiting")
+	s.ask("stranger", Request{}, Full) // 32 wait, and one is the operator
+	s.release("stranger 0", Released)
+	s.ask("stranger", Request{}, Waiting)
+	s.ask("stranger again", Request{}, Full)
+
+	s = play(t, Options{Budget: 1, Queue: 1})
+	s.ask("a", Request{}, Admitted)
+	s.ask("b", Request{}, Waiting) // half of one is one
+}
+
+func TestWaitIsLimited(t *testing.T) {
+	s := play(t, Options{Budget: 4, Queue: 8})
+	s.cost("a", 1, Admitted)
+	s.cost("large", 4, Waiting)
+	s.later(5 * time.Second)
+	s.cost("small", 1, Waiting)
+	s.later(15*time.Second - 1)
+	s.still("large: waiting, small: waiting")
+	s.later(1)
+	s.still("large: elapsed, small: admitted") // what the head held back goes at once
+	if w := s.wait["large"].Waited(); w != 20*time.Second {
+		t.Errorf("large waited %v, want 20s", w)
+	}
+	if w := s.wait["small"].Waited(); w != 15*time.Second {
+		t.Errorf("small waited %v, want 15s", w)
+	}
+}
+
+func TestLeaseEndsByItself(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 8, Wait: time.Hour})
+	s.cost("a", 1, Admitted)
+	s.ask("b", Request{Lease: 2 * time.Second}, Waiting)
+	s.ask("c", Request{Lease: 2 * time.Hour}, Waiting)
+	s.ask("d", Request{Hold: true}, Waiting)
+	s.ask("e", Request{}, Waiting)
+	s.later(time.Minute + 17*time.Millisecond)
+	s.still("b: admitted, c: waiting")
+	s.release("a", Late) // the line comes, and teaches
+	s.release("a", Unknown)
+	s.later(2*time.Second + 17*time.Millisecond)
+	s.still("c: admitted, d: waiting")
+	s.later(time.Minute + 17*time.Millisecond) // not two hours
+	s.still("d: admitted, e: waiting")
+	s.later(59 * time.Minute)
+	s.still("e: elapsed")
+	s.release("d", Released)
+	if left, ok := s.g.Tick(s.now); ok && left < 10*365*24*time.Hour {
+		t.Errorf("something is due in %v, but nothing is left", left)
+	}
+	if c := s.g.Stats(s.now).Counts; c.Expired != 3 || c.Late != 1 || c.Unknown != 1 || c.Released != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The memory for leases that ended by themselves is bounded: the oldest are forgotten.
+func TestLateOnesAreForgotten(t *testing.T) {
+	s := play(t, Options{Budget: 10 * lateKept, Lease: time.Second})
+	for i := range lateKept + 10 {
+		s.cost(fmt.Sprint(i), 1, Admitted)
+		s.later(20 * time.Millisecond)
+	}
+	s.later(time.Minute)
+	s.release("9", Unknown)
+	s.release("10", Late)
+	s.release(fmt.Sprint(lateKept+9), Late)
+}
+
+// However many requests are admitted and vanish, there are no more leases than allowed.
+func TestLeasesAreBounded(t *testing.T) {
+	s := play(t, Options{Budget: 1 << 40, Queue: 1, Leases: 100})
+	for i := range 100 {
+		s.cost(fmt.Sprint(i), 1, Admitted)
+	}
+	s.cost("a", 1, Waiting)
+	s.cost("b", 1, Full)
+	s.later(18 * time.Second)
+	s.release("5", Released)
+	s.still("a: admitted")
+	s.later(2 * time.Minute)
+	s.inFlight(0)
+}
+
+// nginx asks again for the same request (index, try_files, error_page): C006.
+func TestOneIDOneLease(t *testing.T) {
+	s := play(t, Options{Budget: 2, Queue: 4, PerCaller: 1})
+	me := Request{Caller: 7, Lane: Proven, Cost: 2}
+	s.ask("a", me, Admitted)
+	s.ask("a", me, Admitted)
+	s.inFlight(2)
+	s.cost("b", 1, Waiting)
+	first := s.wait["b"]
+	s.cost("b", 1, Waiting)
+	if first.Leave(s.now) != Left {
+		t.Error("the first call has not left")
+	}
+	s.still("b: waiting") // the second call still waits in the same place
+	s.release("a", Released)
+	s.still("b: admitted")
+	s.inFlight(1)
+	s.release("b", Released)
+	s.release("b", Unknown)
+	s.inFlight(0)
+
+	// It may also ask again after its lease has ended, and then needs another.
+	s.ask("a", me, Admitted)
+	s.later(2 * time.Minute)
+	s.inFlight(0)
+	s.ask("a", me, Admitted)
+	s.inFlight(2)
+	s.release("a", Released)
+	s.inFlight(0)
+}
+
+// Requests without an id are not one request.
+func TestNoID(t *testing.T) {
+	s := play(t, Options{Budget: 2, Queue: 4})
+	for range 2 {
+		if a, _ := s.g.Admit(&Request{Hold: true}, s.now); a != Admitted {
+			t.Errorf("%v, want admitted", a)
+		}
+	}
+	s.inFlight(2)
+	if _, r := s.g.Release(ID{}, s.now); r != Unknown {
+		t.Errorf("a request without an id was released: %v", r)
+	}
+	s.inFlight(2)
+	s.later(2 * time.Minute)
+	s.inFlight(0)
+}
+
+// 200 clients wait and go away: C019. Then a patient one is admitted at once.
+func TestWaitersLeave(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 200})
+	s.cost("a", 1, Admitted)
+	for i := range 200 {
+		s.cost(fmt.Sprint(i), 1, Waiting)
+	}
+	for i := range 200 {
+		w := s.wait[fmt.Sprint(i)]
+		if a := w.Leave(s.now); a != Left {
+			t.Fatalf("%d: %v, want left", i, a)
+		}
+		if a := w.Leave(s.now); a != Left {
+			t.Fatalf("%d, once more: %v, want left", i, a)
+		}
+	}
+	if s.g.Stats(s.now).Waiting != 0 {
+		t.Error("the queue is not empty")
+	}
+	s.release("a", Released)
+	s.cost("patient", 1, Admitted)
+}
+
+// 1000 waiters, 500 go away: C146. The others go in order, never more than fit.
+func TestGapsInTheQueue(t *testing.T) {
+	s := play(t, Options{Budget: 4, Queue: 1000, Wait: time.Hour})
+	for i := range 4 {
+		s.cost(fmt.Sprint(i), 1, Admitted)
+	}
+	for i := 4; i < 1004; i++ {
+		s.cost(fmt.Sprint(i), 1, Waiting)
+	}
+	for i := 4; i < 1004; i += 2 {
+		s.wait[fmt.Sprint(i)].Leave(s.now)
+	}
+	s.inFlight(4)
+	for i := range 4 {
+		s.release(fmt.Sprint(i), Released)
+	}
+	for i := 5; i < 1004; i += 2 {
+		s.still(fmt.Sprint(i, ": admitted"))
+		if i+8 < 1004 {
+			s.still(fmt.Sprint(i+8, ": waiting"))
+		}
+		s.inFlight(min(4, int64(1004-i+1)/2))
+		s.release(fmt.Sprint(i), Released)
+	}
+	s.inFlight(0)
+}
+
+// Who was admitted and is not there any more gives the lease back.
+func TestLeaveAfterAdmission(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 8})
+	s.cost("a", 1, Admitted)
+	s.cost("b", 1, Waiting)
+	s.cost("c", 1, Waiting)
+	s.cost("d", 1, Waiting)
+	s.release("a", Released)
+	if a := s.wait["b"].Leave(s.now); a != Admitted {
+		t.Errorf("b: %v, want admitted", a)
+	}
+	s.still("c: admitted, d: waiting")
+	s.release("b", Unknown)
+
+	// But not the lease of another, whose memory may be the same.
+	s.release("c", Released)
+	s.still("d: admitted")
+	s.cost("e", 1, Waiting)
+	s.wait["c"].Leave(s.now)
+	s.wait["b"].Leave(s.now)
+	s.inFlight(1)
+	s.still("d: admitted, e: waiting")
+
+	// Nor one that another call with the same id has been told of.
+	s.release("d", Released)
+	s.still("e: admitted")
+	s.cost("e", 1, Admitted)
+	s.inFlight(1)
+	s.wait["e"].Leave(s.now)
+	s.inFlight(1)
+}
+
+// nginx writes a line for a request whose client went away while it waited.
+func TestReleaseOfAWaiter(t *testing.T) {
+	s := play(t, Options{Budget: 4, Queue: 8})
+	s.cost("a", 1, Admitted)
+	s.cost("b", 4, Waiting)
+	s.cost("c", 1, Waiting)
+	s.release("b", Unqueued)
+	s.still("b: left, c: admitted")
+	s.release("b", Unknown)
+}
+
+func TestReload(t *testing.T) {
+	o := Options{Budget: 4, Queue: 8, Wait: 20 * time.Second, Lease: time.Minute}
+	s := play(t, o)
+	set := func(change func(*Options)) {
+		t.Helper()
+		change(&o)
+		if err := s.g.Set(o, s.now); err != nil {
+			t.Error(err)
+		}
+	}
+	s.cost("a", 4, Admitted)
+	s.cost("b", 4, Waiting)
+	s.cost("c", 4, Waiting)
+	s.cost("d", 4, Waiting)
+	set(func(o *Options) { o.Budget = 8 })
+	s.still("b: admitted, c: waiting")
+	set(func(o *Options) { o.Budget, o.Queue = 2, 1 })
+	s.inFlight(8)
+	s.release("a", Released)
+	s.still("c: waiting, d: waiting")
+	s.cost("e", 1, Full)
+	s.release("b", Released) // c is oversize now
+	s.still("c: admitted, d: waiting")
+	s.later(5 * time.Second)
+	set(func(o *Options) { o.Wait = 4 * time.Second })
+	s.still("d: elapsed")
+	set(func(o *Options) { o.Queue, o.Leases = 5000, 10_000 }) // more than there was memory for
+	for i := range 5000 {
+		s.cost(fmt.Sprint(i), 1, Waiting)
+	}
+	if err := s.g.Set(Options{}, s.now); err == nil {
+		t.Error("options without a budget were taken")
+	}
+	if n := s.g.Stats(s.now).Budget; n != 2 {
+		t.Errorf("budget is %d, want 2", n)
+	}
+}
+
+func TestClose(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 8})
+	s.cost("a", 1, Admitted)
+	s.cost("b", 1, Waiting)
+	s.g.Close(s.now)
+	s.still("b: closed")
+	s.cost("c", 1, Closed)
+	s.cost("a", 1, Admitted) // the same request gets the same answer
+	s.release("a", Released)
+	s.cost("c", 1, Closed)
+	s.inFlight(0)
+}
+
+func TestReleaseAny(t *testing.T) {
+	a, b := play(t, Options{Budget: 1, Queue: 1}), play(t, Options{Budget: 1, Queue: 1})
+	gates := []*Gate{a.g, b.g}
+	b.ask("x", Request{Note: Note{Path: 1, Host: 2, Rule: 3}}, Admitted)
+	if g, n, r := ReleaseAny(gates, b.ids["x"], second); g != b.g || n != (Note{1, 2, 3}) || r != Released {
+		t.Errorf("%p %v %v, want %p {1 2 3} released", g, n, r, b.g)
+	}
+	if g, _, r := ReleaseAny(gates, b.ids["x"], second); g != nil || r != Unknown {
+		t.Errorf("%p %v, want nil and unknown", g, r)
+	}
+	// After an internal redirect one request may hold a lease in two gates.
+	a.ids["x"] = b.ids["x"]
+	a.ask("x", Request{}, Admitted)
+	b.ask("x", Request{}, Admitted)
+	ReleaseAny(gates, a.ids["x"], second)
+	a.inFlight(0)
+	b.inFlight(0)
+	if n := a.g.Stats(second).Unknown + b.g.Stats(second).Unknown; n != 0 {
+		t.Errorf("%d were unknown, want 0", n)
+	}
+}
+
+// A step back neither ends leases nor makes anybody wait longer; one forward ends them.
+func TestClockSteps(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 8})
+	s.now += 100 * 24 * 3600 * second
+	s.cost("a", 1, Admitted)
+	s.later(10 * time.Second)
+	s.cost("b", 1, Waiting)
+	s.later(-24 * time.Hour)
+	s.still("b: waiting")
+	s.later(19 * time.Second)
+	s.still("b: waiting")
+	s.inFlight(1)
+	s.later(2 * time.Second)
+	s.still("b: elapsed")
+	s.cost("c", 1, Waiting)
+	s.later(19 * time.Second)
+	s.inFlight(1)
+	s.now -= 2 * second // somebody who read the clock and was slow to come
+	s.cost("d", 1, Waiting)
+	s.later(2 * time.Second)
+	s.later(900 * time.Millisecond)
+	s.still("c: waiting")
+	s.later(200 * time.Millisecond)
+	s.still("c: elapsed, d: waiting")
+	s.later(10 * time.Second)
+	s.still("d: admitted") // a's minute is over
+	s.later(24 * time.Hour)
+	s.inFlight(0)
+}
+
+func TestPressure(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 10})
+	f := func(want int) {
+		t.Helper()
+		if got := s.g.Pressure(s.now); got != want {
+			t.Errorf("pressure is %d, want %d", got, want)
+		}
+	}
+	f(0)
+	s.cost("a", 1, Admitted)
+	f(0)
+	for i := range 3 {
+		s.cost(fmt.Sprint(i), 1, Waiting)
+	}
+	f(30)
+	s.later(15 * time.Second)
+	f(75)
+	s.later(4 * time.Second)
+	f(95)
+	for i := 3; i < 10; i++ {
+		s.cost(fmt.Sprint(i), 1, Waiting)
+	}
+	f(100)
+	s.later(10 * time.Second)
+	f(70)
+	s.later(time.Hour)
+	f(0)
+}
+
+func TestMoreThanHalf(t *testing.T) {
+	s := play(t, Options{Budget: 16})
+	if s.g.MoreThanHalf(8) || !s.g.MoreThanHalf(9) {
+		t.Error("more than half of 16 begins at 9")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	good := Options{Budget: 1, Queue: 1, Wait: 1, Lease: 1}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+	f := func(want string, change func(*Options)) {
+		t.Helper()
+		o := good
+		change(&o)
+		_, err := New(o)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	f("budget is 0: want 1 to 2^60", func(o *Options) { o.Budget = 0 })
+	f("budget is", func(o *Options) { o.Budget = MaxBudget + 1 })
+	f("free_below is 2: want at most the budget", func(o *Options) { o.FreeBelow = 2 })
+	f("free_below is -1", func(o *Options) { o.FreeBelow = -1 })
+	f("queue is -1", func(o *Options) { o.Queue = -1 })
+	f("queue is", func(o *Options) { o.Queue = maxPlaces + 1 })
+	f("per_caller is -1", func(o *Options) { o.PerCaller = -1 })
+	f("wait is 0s: want more than 0", func(o *Options) { o.Wait = 0 })
+	f("wait is 25h0m0s", func(o *Options) { o.Wait = 25 * time.Hour })
+	f("lease is 0s", func(o *Options) { o.Lease = 0 })
+	f("leases is -1", func(o *Options) { o.Leases = -1 })
+	f("lease is 0s", func(o *Options) { *o = Options{} }) // all at once
+	f("budget is 0", func(o *Options) { *o = Options{} })
+}
+
+func TestAnswerNames(t *testing.T) {
+	seen := map[string]bool{}
+	for a := range Answers {
+		if s := a.String(); s == "" || seen[s] {
+			t.Errorf("answer %d is called %q", a, s)
+		} else {
+			seen[s] = true
+		}
+	}
+	if s := (Answers + 1).String(); s != "unknown" {
+		t.Errorf("%q, want unknown", s)
+	}
+}
