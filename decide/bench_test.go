@@ -86,3 +86,31 @@ func BenchmarkDecideStranger(b *testing.B) {
 		e.Decide(r, start+int64(i))
 	}
 }
+
+// BenchmarkDecideHostile is what the dearest targets cost that nginx lets through, under the
+// default preset: the work must be bounded, for it is done before anybody is counted.
+func BenchmarkDecideHostile(b *testing.B) {
+	e := benchEngine(b, "")
+	for name, target := range map[string]string{
+		"query":    "/x?" + strings.Repeat("s=1&", 2000),
+		"readings": `//a%25/..;x/%2F\/.?` + strings.Repeat("s=1&", 2000),
+		"path":     `/%2F;x//` + strings.Repeat(`a/../b;c/%2F\`, 600),
+		"assets":   "/" + strings.Repeat("a:/", 2600) + "x.css",
+		"plain":    "/some/page",
+	} {
+		b.Run(name, func(b *testing.B) {
+			var readings path.Readings
+			r, err := NewRequest("GET", target, "192.0.2.1", map[string]string{"User-Agent": strings.Repeat("a", 8000)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := readings.Parse(target); err != nil {
+					b.Fatal(err)
+				}
+				r.Path, r.Query, r.Alt = readings.Path, readings.Query, readings.Alt
+				e.Decide(r, start)
+			}
+		})
+	}
+}
