@@ -13,7 +13,7 @@ import (
 // allowed is which packages of ours each package may import: one way only, so that the
 // decision can be read, tested and replayed without a server.
 var allowed = map[string][]string{
-	".":                      {"config", "decide", "key", "nginx", "server"},
+	".":                      {"config", "cookie", "decide", "key", "nginx", "server"},
 	"budget":                 {},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/memory":           {"nginx"},

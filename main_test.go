@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"stile/cookie"
+	"stile/key"
 )
 
 // TestMain makes the test binary the program itself when it is asked to be.
@@ -111,12 +115,28 @@ method = "GET"
 do = "deny"
 `)
 	out, _, status := stile(t, "explain", "-c", file, "http://www.example.org/static/..;/heavy/x?y=1#z")
-	if status != 0 || !strings.Contains(out, "a backend may also read it as /heavy/x") || !strings.HasSuffix(strings.TrimSpace(out), "deny") {
+	if status != 0 || !strings.Contains(out, "a backend may also read it as /heavy/x") || !strings.Contains(out, "\nverdict    deny\n") {
 		t.Errorf("%d\n%s", status, out)
 	}
 	out, _, _ = stile(t, "explain", "-c", file, "-X", "post", "/heavy/x")
 	if !strings.Contains(out, `rule "heavy": no: its method does not hold`) {
 		t.Error(out)
+	}
+	out, _, _ = stile(t, "explain", "-c", file, "--addr", "2001:db8::1", "/other")
+	if !strings.Contains(out, "2 caller   a stranger from 2001:db8::1: one with all of 2001:db8::/64") {
+		t.Error(out)
+	}
+	if out, _, _ = stile(t, "explain", "-c", file, "--pass", "1", "/other"); !strings.Contains(out, "2 caller   holds a pass of level 1") {
+		t.Error(out)
+	}
+	if out, _, _ = stile(t, "explain", "-c", file, "--user", "ann", "/other"); !strings.Contains(out, "2 caller   a user that nginx knows") {
+		t.Error(out)
+	}
+	if _, errs, status := stile(t, "explain", "-c", file, "--pass", "4", "/"); status != 2 || !strings.Contains(errs, "--pass 1, 2 or 3") {
+		t.Errorf("%d %s", status, errs)
+	}
+	if _, errs, status := stile(t, "explain", "-c", file, "/%zz"); status != 1 || strings.Count(errs, "nginx answers 400") != 1 {
+		t.Errorf("%d %s", status, errs)
 	}
 	if _, errs, status := stile(t, "explain", "-c", file, "-H", "X-Custom: 1", "/"); status != 1 || !strings.Contains(errs, "does not reach stile") {
 		t.Errorf("%d %s", status, errs)
@@ -124,6 +144,38 @@ do = "deny"
 	if _, _, status := stile(t, "explain", "-c", file); status != 2 {
 		t.Errorf("without a URL: %d", status)
 	}
+}
+
+// The pass of a visitor who complains is read with the site's own key.
+func TestExplainCookie(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	conf := "[key]\nfile = \"" + file + "\"\n[[rule]]\nname = \"closed\"\npath = \"/closed\"\ndo = \"challenge\"\nlevel = 2\n"
+	f := func(conf, cookies string, want ...string) {
+		t.Helper()
+		out, errs, status := stile(t, "explain", "-c", write(t, conf), "-H", "cookie: "+cookies, "/closed")
+		for _, w := range want {
+			if status != 0 || !strings.Contains(out, w) {
+				t.Errorf("%q: want …%s…, got %d\n%s%s", cookies, w, status, out, errs)
+			}
+		}
+	}
+	f(conf, "stile=x", "2 cookie   not read: reading keys: ", "a stranger", "verdict    challenge 2\n")
+	if err := key.Create(file); err != nil {
+		t.Fatal(err)
+	}
+	ring, err := key.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := func(level uint8, lasts time.Duration) string {
+		return "a=b; stile=" + string(cookie.New(ring).Append(nil, &cookie.Pass{Level: level, Expires: uint32(time.Now().Add(lasts).Unix())}))
+	}
+	f(conf, "a=b", "2 cookie   stile: no cookie of that name\n", "a stranger")
+	f(conf, "stile=x", "2 cookie   stile: not a pass\n", "a stranger")
+	f(conf, pass(2, -time.Hour), "2 cookie   stile: pass has expired\n", "a stranger")
+	f(conf, pass(2, time.Hour), "2 cookie   stile: a valid pass of level 2, until 20", "holds a pass of level 2", "verdict    allow\n")
+	f(conf, pass(1, time.Hour), "2 cookie   stile: a valid pass of level 1", "verdict    challenge 2\n")
+	f(conf+"[pass]\nbind = \"network\"\n", pass(2, time.Hour), "but not proven from 192.0.2.1", "a stranger", "verdict    challenge 2\n")
 }
 
 func TestKey(t *testing.T) {

@@ -40,7 +40,7 @@ func NewRequest(method, target, addr string, header map[string]string) (*Request
 	r.Addr, r.From = a.Unmap(), network.Of(a)
 	var readings path.Readings
 	if err := readings.Parse(target); err != nil {
-		return nil, fmt.Errorf("target %q: %w (nginx answers 400)", target, err)
+		return nil, fmt.Errorf("target %q: %w", target, err)
 	}
 	r.Path, r.Query, r.Alt = readings.Path, readings.Query, readings.Alt
 	return r, nil
@@ -93,48 +93,96 @@ func Satisfies(got, want string) bool {
 type Step struct{ What, Outcome string }
 
 // Explain says how a request is decided, step by step, and for each rule that does not
-// apply which of its matchers does not hold. It charges nothing.
-func (p *Policy) Explain(r *Request) []Step {
+// apply which of its matchers does not hold; then what the visitor sees, on a site whose
+// challenges have that status. It takes the caller for one that has used nothing yet,
+// and charges nothing.
+func (p *Policy) Explain(r *Request, status int) []Step {
 	var out []Step
 	add := func(what, format string, a ...any) { out = append(out, Step{what, fmt.Sprintf(format, a...)}) }
 	add("request", "%s %s, query %q", r.Method, r.Path, r.Query)
 	for _, alt := range r.Alt {
 		add("request", "a backend may also read it as %s: the strictest rule over all readings counts", alt)
 	}
-	switch r.Caller.Kind {
-	case Stranger:
-		add("2 caller", "a stranger from %s", r.Addr)
-	case Holder:
-		add("2 caller", "holds a pass of level %d", r.Caller.Level)
-	case User:
-		add("2 caller", "a user that nginx knows")
-	}
-	add("3 jail", "not in this version")
+	add("2 caller", "%s", r.who())
 	f := p.find(r)
-	found, points := f.rule, f.points
 	for _, reading := range append([]string{r.Path}, r.Alt...) {
 		p.explainRules(r, reading, add)
 	}
-	if found < 0 {
+	if f.rule < 0 {
 		add("4 rules", "none matched")
 	} else if len(r.Alt) > 0 {
-		add("4 rules", "the strictest is %q", p.rules[found].name)
+		add("4 rules", "the strictest is %q", p.rules[f.rule].name)
 	}
-	if points > 0 {
-		add("4 rules", "%d points of suspicion, enough for level %d", points, p.suspicion(points))
+	if f.points > 0 {
+		add("4 rules", "%d points of suspicion, enough for level %d", f.points, p.suspicion(f.points))
 	}
-	verdict, _ := p.Classify(r)
-	if found >= 0 && strings.HasPrefix(verdict, "meter") {
-		kind, _ := r.meteredAs(p.rules[found].level)
-		for _, i := range p.rules[found].meters {
-			add("10 meters", "%s", p.meters[i].explain(kind, &p.rules[found]))
-		}
+	// Its meters are taken for charged already, so that none is.
+	v := p.judgeAs(r, f.rule, f.rule, f.points, 0)
+	if v.Action == Allow && v.Reason != Rule && f.rule >= 0 {
+		p.explainMeters(r, &p.rules[f.rule], status, add)
 	}
-	add("verdict", "%s", verdict)
+	add("verdict", "%s", p.verdict(v, f.rule))
+	add("answer", "%s", r.answer(v, status))
 	if p.observe {
 		add("mode", "observe: every request is let through, whatever the verdict")
 	}
 	return out
+}
+
+// who is the caller, as the meters know it.
+func (r *Request) who() string {
+	switch {
+	case r.Caller.Kind == User:
+		return "a user that nginx knows: what would ask for a pass lets it through"
+	case r.Caller.Kind == Holder && r.Caller.Level == 1:
+		return "holds a pass of level 1, earned by waiting"
+	case r.Caller.Kind == Holder:
+		return fmt.Sprintf("holds a pass of level %d, earned by work", r.Caller.Level)
+	case r.Addr.Is4():
+		return fmt.Sprintf("a stranger from %s", r.Addr)
+	}
+	return fmt.Sprintf("a stranger from %s: one with all of %s", r.Addr, around(r, 64))
+}
+
+// around is the network of that many bits around a request's address.
+func around(r *Request, bits int) netip.Prefix {
+	n, _ := r.Addr.Prefix(bits) // fails for lengths that no address has
+	return n
+}
+
+// verdict is a verdict in the words of an [[expect]], so that one can be copied.
+func (p *Policy) verdict(v Verdict, rule int) string {
+	switch {
+	case v.Action == Challenge, v.Unsafe:
+		return challengeWord(v.Level)
+	case v.Action == Refuse && v.Reason != Deny && v.Reason != Trap:
+		return "refuse"
+	case v.Reason == Demand, rule < 0:
+		return "allow"
+	}
+	return p.rules[rule].describe(p)
+}
+
+// answer is what the client gets, where nginx answers as the shipped snippet has it.
+func (r *Request) answer(v Verdict, status int) string {
+	if v.Action == Allow {
+		return "the site's own"
+	}
+	form := "a page that"
+	if !Navigation(&r.Header) {
+		form = "a line of text or JSON (a navigation would get a page) that"
+	}
+	switch {
+	case v.Action == Challenge && v.Level <= 1:
+		return fmt.Sprintf("%d and %s asks for a proof of level 1, which waiting is too", status, form)
+	case v.Action == Challenge:
+		return fmt.Sprintf("%d and %s asks for a proof of level %d", status, form, v.Level)
+	case v.Unsafe:
+		return fmt.Sprintf("429 and %s offers the proof in another tab: in the place of a %s a challenge would lose what it sends", form, r.Method)
+	case v.Reason == Deny:
+		return fmt.Sprintf("403 and %s says no", form)
+	}
+	return fmt.Sprintf("429 and %s says when to try again", form)
 }
 
 func (p *Policy) explainRules(r *Request, reading string, add func(what, format string, a ...any)) {
@@ -156,20 +204,72 @@ func (p *Policy) explainRules(r *Request, reading string, add func(what, format 
 	}
 }
 
-// explain says what a meter allows a caller of that kind.
-func (m *limiter) explain(k CallerKind, ru *rule) string {
-	s := fmt.Sprintf("%s: ", m.name)
-	if m.limit[k] == 0 {
-		s += fmt.Sprintf("no limit for a %s", k)
-	} else {
-		s += fmt.Sprintf("%d in %s for a %s", m.limit[k], m.window, k)
+// explainMeters says what the meters of a rule allow the caller, and what comes above.
+func (p *Policy) explainMeters(r *Request, ru *rule, status int, add func(what, format string, a ...any)) {
+	by := payer{part: r.part()}
+	by.kind, by.key = r.meteredAs(ru.level)
+	by.waited = by.kind == Holder && r.Caller.Level == 1
+	if by.kind != r.Caller.Kind {
+		add("10 meters", "a pass of level %d counts for nothing where %d is asked for: a stranger", r.Caller.Level, ru.level)
 	}
-	if k == Stranger && m.strangers > 0 {
-		s += fmt.Sprintf(", %d for all strangers together", m.strangers)
+	for _, i := range ru.meters {
+		add("10 meters", "%s: %s", p.meters[i].name, p.meters[i].explain(r, &by))
 	}
-	switch {
-	case k != Stranger, ru.never:
-		return s + "; above it refused"
+	if len(ru.meters) == 0 {
+		return
 	}
-	return s + fmt.Sprintf("; above it asked for a proof of level %d", ru.level)
+	above := Verdict{Action: Refuse, Reason: Meter}
+	if by.kind == Stranger {
+		above = demand(r, Meter, ru.level, ru.never)
+	}
+	add("10 meters", "above that: %s", r.answer(above, status))
+}
+
+// explain says what a meter allows a caller: the numbers that charge holds it to.
+func (m *limiter) explain(r *Request, by *payer) string {
+	var limits []string
+	slack, why := uint32(1), ""
+	if by.part {
+		slack, why = partSlack, fmt.Sprintf(" (×%d: a part of a page)", partSlack)
+	}
+	if limit := m.limit[by.kind] * slack; limit > 0 {
+		if by.waited {
+			limit, why = max(limit/waitShare, min(m.limit[Stranger]*slack, limit)), why+fmt.Sprintf(" (of %d: it was earned by waiting)", limit)
+		}
+		limits = append(limits, fmt.Sprintf("%d for %s%s", limit, m.whose(by.kind), why))
+	}
+	if m.countsWide(by) {
+		for i, w := range r.From.Wider() {
+			if w != 0 {
+				limits = append(limits, fmt.Sprintf("%d for all of %s", m.limit[Stranger]*slack*factor(r.From, i), around(r, wideBits(r, i))))
+			}
+		}
+	}
+	if m.countsAll(by) {
+		limits = append(limits, fmt.Sprintf("%d for all strangers together", m.strangers*slack))
+	}
+	if limits == nil {
+		return fmt.Sprintf("no limit for a %s", by.kind)
+	}
+	s := strings.Join(limits, ", ") + fmt.Sprintf(" in %s", m.window)
+	for _, n := range m.per.Segments {
+		s += fmt.Sprintf(", at %q", segment(r.Path, n))
+	}
+	return s
+}
+
+// whose is who shares one count.
+func (m *limiter) whose(k CallerKind) string {
+	if m.per.Caller {
+		return "a " + k.String()
+	}
+	return map[CallerKind]string{Stranger: "all strangers", Holder: "all passes", User: "all users"}[k] + " together"
+}
+
+// wideBits is how long the prefix of Network.Wider's i-th network is.
+func wideBits(r *Request, i int) int {
+	if r.From.Is4() {
+		return 24
+	}
+	return [2]int{56, 48}[i]
 }
