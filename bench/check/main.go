@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -88,6 +89,7 @@ include = []
 [listen]
 check = "unix:DIR/stile.sock"
 admin = "unix:DIR/admin.sock"
+group = "GROUP"
 [key]
 file = "DIR/key"
 [state]
@@ -110,7 +112,7 @@ meter = ["render"]
 `
 
 const nginxConf = `
-daemon off; worker_processes 1; pid DIR/nginx.pid; error_log DIR/error.log error;
+daemon off; worker_processes 1; WORKERS pid DIR/nginx.pid; error_log DIR/error.log error;
 events { worker_connections 4096; }
 http {
   access_log off; keepalive_requests 1000000;
@@ -166,7 +168,22 @@ func (b *bench) expand(s string) string {
 	for i, p := range b.ports {
 		s = strings.ReplaceAll(s, fmt.Sprintf("PORT%d", i+1), fmt.Sprint(p))
 	}
-	return strings.ReplaceAll(s, "DIR", b.dir)
+	user, group := workers()
+	return strings.NewReplacer("DIR", b.dir, "WORKERS", user, "GROUP", group).Replace(s)
+}
+
+// workers is as whom nginx's workers run, and to whom stile gives its socket. Those of a
+// root's nginx would be nobody, who may not open it; another user's have no choice.
+func workers() (directive, group string) {
+	if os.Geteuid() != 0 {
+		return "", ""
+	}
+	_, noUser := user.Lookup("www-data")
+	_, noGroup := user.LookupGroup("www-data")
+	if noUser != nil || noGroup != nil {
+		return "user root;", ""
+	}
+	return "user www-data www-data;", "www-data"
 }
 
 func (b *bench) write(name, text string) error {
