@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"reflect"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +62,7 @@ func TestGenericBudgets(t *testing.T) {
 		"expensive 1m: 30 120 120 300",
 		"expensive-hour 1h: 200 0 0 0",
 		"expensive-day 1d: 0 3000 3000 0",
+		"go-get 1m: 30 120 120 300",
 		"assets 1m: 1200 1200 1200 0",
 		"machines 1m: 600 600 600 0",
 	}
@@ -75,6 +79,64 @@ func TestGenericBudgets(t *testing.T) {
 			t.Errorf("rule %q: its clients cannot prove anything, but it may ask for a proof", r.Name)
 		}
 	}
+}
+
+// Whoever sends 8 KB chooses what the expressions are held against. Go's regexp walks
+// them in one pass, or keeps a table of places it has been at, as long as expression and
+// text are small; else it simulates all threads at once, at ten times the cost.
+func TestGenericExpressionsStayOutOfTheSlowEngine(t *testing.T) {
+	const longest, table = 8 << 10, 256 << 10 // bits: maxBacktrackVector of Go's regexp
+	c, err := Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var check func(rule string, m *Match)
+	check = func(rule string, m *Match) {
+		for _, p := range slices.Concat(m.Path, m.Query) {
+			flags, expr := "(?s)", strings.TrimPrefix(p, "~")
+			if expr == p {
+				continue
+			}
+			if rest, ok := strings.CutPrefix(expr, "*"); ok {
+				flags, expr = "(?is)", rest
+			}
+			tree, err := syntax.Parse(flags+expr, syntax.Perl)
+			if err != nil {
+				t.Fatal(err)
+			}
+			prog, err := syntax.Compile(tree.Simplify())
+			if err != nil {
+				t.Fatal(err)
+			}
+			onePass := reflect.ValueOf(regexp.MustCompile(flags + expr)).Elem().FieldByName("onepass")
+			if !onePass.IsValid() {
+				t.Fatal("Go's regexp has changed: find another way to see which engine it takes")
+			}
+			if onePass.IsNil() && len(prog.Inst)*(longest+1) > table && !literalOnly(tree) {
+				t.Errorf("rule %q: %q: %d instructions, neither in one pass nor few", rule, p, len(prog.Inst))
+			}
+		}
+		if m.Not != nil {
+			check(rule, m.Not)
+		}
+	}
+	for i := range c.Rules {
+		check(c.Rules[i].Name, &c.Rules[i].Match)
+	}
+}
+
+// literalOnly tells whether an expression is a choice of a few texts without an "s" or
+// "k" in which case does not count: then strings are compared and no engine runs.
+func literalOnly(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return re.Flags&syntax.FoldCase == 0 || !strings.ContainsAny(strings.ToLower(string(re.Rune)), "sk")
+	case syntax.OpCharClass:
+		return len(re.Rune) <= 8
+	case syntax.OpEmptyMatch, syntax.OpEndText, syntax.OpCapture, syntax.OpQuest, syntax.OpConcat, syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !literalOnly(sub) })
+	}
+	return false
 }
 
 // judge is what the rules say to a stranger that has used nothing, and the rule that
