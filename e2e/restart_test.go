@@ -245,7 +245,7 @@ func TestC153ReloadsUnderLoad(t *testing.T) {
 	}
 	s.daemon.configure(strings.Replace(houseRules, "100ms", "5s", 1))
 	s.daemon.signal(syscall.SIGHUP)
-	s.daemon.waitLog("take effect at the next start", 1)
+	s.daemon.waitLog("takes effect at the next start", 1)
 }
 
 // C083, C084: the rules change, a header disappears, the daemon restarts, or the key is rotated between a challenge
