@@ -308,7 +308,7 @@ func TestC095WaitLeadsNowhereElse(t *testing.T) {
 		"t=" + v.puzzle(v.get("/heavy/x")).Token + "&u=" + target,
 	} {
 		r := v.get("/.stile/wait?" + query)
-		if r.Status != 400 || r.Header.Get("Location") != "" || r.Header.Get("Set-Cookie") != "" || !isText(r) {
+		if r.Status != 400 || r.Header.Get("Location") != "" || r.Header.Get("Set-Cookie") != "" || !isPage(r) && !isText(r) || strings.Contains(r.Body, "evil") || strings.Contains(r.Body, "javascript:") {
 			t.Errorf("%q: %d %v %.100q", query, r.Status, r.Header, r.Body)
 		}
 	}
