@@ -46,4 +46,15 @@ func TestNoAllocations(t *testing.T) {
 		g.Pressure(now)
 		g.MoreThanHalf(1)
 	})
+	c, l, line := NewCosts(1024, Cost{}), Line{}, []byte(goodLine)
+	c.Teach(1, 1, Cost{1, 1}, now)
+	f("a line", func() {
+		n++
+		if l.Parse(line) != nil {
+			t.Fatal("not a line")
+		}
+		c.Teach(1, mix(n), l.Cost, now)
+		c.Estimate(1, mix(n))
+		c.Estimate(1, mix(n+1))
+	})
 }

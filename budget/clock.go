@@ -50,13 +50,12 @@ func (g *Gate) moveBack(back int64) {
 		}
 	}
 	g.firstEnd = later(g.firstEnd, -back)
-	g.armed = later(g.armed, -back)
 	g.due = later(g.due, -back)
 }
 
 func later(t, by int64) int64 {
-	if t == never || t == notRunning {
-		return t
+	if t == never {
+		return never
 	}
 	return t + by
 }
