@@ -391,6 +391,10 @@ level = 3
 	for _, target := range []string{"/high/x", "/q/x", "/heavy/p", "/high/y"} {
 		s.expect("after the step: "+target, v.get(target), 200, 1)
 	}
+	if low, high := s.visitor().puzzle(s.visitor().get("/q/x")), v.puzzle(v.get("/.stile/prove")); high.Bits != low.Bits+2 {
+		t.Errorf("renewing a pass of level 3 costs %d bits, a pass of level 2 %d; want two more", high.Bits, low.Bits)
+	}
+	s.app.Reset()
 	for _, header := range [][]string{
 		{"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:141.0) Gecko/20100101 Firefox/141.0"}, {"Accept-Language: fa"}, {"Accept-Language:"}, {"DNT: 1", "Sec-GPC: 1"},
 		{"Accept: */*"}, {"User-Agent:"}, {"Accept-Encoding: br"}, {"Referer: https://search.example/"}, {"Sec-CH-UA: \"x\""},

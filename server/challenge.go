@@ -144,6 +144,9 @@ func (s *Server) challengePage(ctx *fasthttp.RequestCtx, st *state, f *facts, le
 // its upgrade: the same id, so that no step-up yields a new meter.
 func (s *Server) newChallenge(st *state, f *facts, level uint8, now time.Time) pow.Challenge {
 	level = max(level, workLevel)
+	if f.held { // or a pass of a high level could be renewed at the price of a low one
+		level = max(level, f.pass.Level)
+	}
 	c := pow.Challenge{
 		Algorithm: pow.SHA256,
 		Kind:      pow.Work,
@@ -159,7 +162,6 @@ func (s *Server) newChallenge(st *state, f *facts, level uint8, now time.Time) p
 		return c
 	}
 	c.ID = f.pass.ID
-	c.Level = max(c.Level, f.pass.Level)
 	if f.pass.Key == st.passes.SignID() { // tags are made with the key that signs
 		own := st.passes.Tag(f.pass.Key, f.req.From)
 		n := 0
