@@ -269,6 +269,12 @@ func TestBrowserPriceRises(t *testing.T) {
 	v.waits(second)
 	v.says("more")
 	v.picture("price")
+	// The bar alone is seen, and starts again from what there is to do; the percentage is
+	// for those who only hear it, now and then.
+	v.until("document.querySelector('progress').max === 64")
+	if seen := v.eval("[...document.querySelectorAll('#js p')].filter(p => p.offsetHeight > 1).map(p => p.textContent).join(' | ')"); seen != english(t, "more") {
+		t.Errorf("beside the bar is seen: %s", seen)
+	}
 	second.let()
 	v.inside(address)
 	if posts != 2 {

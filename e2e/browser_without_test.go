@@ -228,8 +228,8 @@ server {
 	s.counted(float64(1+len(outer)), float64(1+len(outer)))
 }
 
-// A policy that forbids our script, added by another proxy: the page says what to do, and
-// its link leads in.
+// Policies that forbid our script, or it to speak to the site, added by another proxy: the
+// page's link leads in all the same.
 func TestBrowserScriptForbidden(t *testing.T) {
 	t.Parallel()
 	s := build(t, lightRules, nginxtest.Options{Site: plainSite + `
@@ -238,18 +238,28 @@ server {
     add_header Content-Security-Policy "default-src 'none'" always;
     location / { proxy_pass http://127.0.0.1:80; proxy_set_header Host $http_host; }
 }
+server {
+    listen 82;
+    add_header Content-Security-Policy "default-src 'none'; script-src 'self'; style-src 'self'" always;
+    location / { proxy_pass http://127.0.0.1:80; proxy_set_header Host $http_host; }
+}
 `})
 	now := &clock{t: time.Now()}
 	s.inside(now.now)
 	s.pages(nil)
-	v := s.tab("")
-	address := on("gate.test", s.Addr(81), "/light/x?y=z")
-	v.open(address)
-	v.says("wait_link")
-	v.picture("forbidden")
-	now.step(11 * time.Second)
-	v.click("a.act")
-	v.inside(address)
+	for _, port := range []int{81, 82} {
+		v := s.tab(`const timeout = setTimeout; window.setTimeout = (f, ms, ...a) => timeout(f, ms / 40, ...a);`)
+		address := on("gate.test", s.Addr(port), fmt.Sprintf("/light/x?port=%d", port))
+		v.open(address)
+		if port == 82 {
+			v.says("network") // as far as the script can tell
+		}
+		v.says("wait_link")
+		v.picture(fmt.Sprintf("forbidden-%d", port))
+		now.step(11 * time.Second)
+		v.click("a.act")
+		v.inside(address)
+	}
 }
 
 // The slowest way there is, in plain JavaScript on the page's own thread: the page still

@@ -81,8 +81,9 @@
       }
     } catch (e) {
       if (over) return;
-      if (e === UNREACHABLE) stop(words.network, button(run));
-      else fail();
+      if (e !== UNREACHABLE) return fail();
+      stop(words.network, button(run));
+      detour(); // it may be a policy that lets no script of ours ask anything
     } finally {
       clearTimeout(slow);
       busy = false;
@@ -170,10 +171,14 @@
 
   function fail() {
     stop(words.failed, button(fresh));
-    if (way.querySelector('[href^="/"]')) { // there is a way without JavaScript
-      way.id = '';
-      area.after(way);
-    }
+    detour();
+  }
+
+  // detour shows the way without JavaScript, if there is one.
+  function detour() {
+    if (!way.querySelector('[href^="/"]')) return;
+    way.id = '';
+    area.after(way);
   }
 
   // fresh begins again on the visitor's own wish.
@@ -271,6 +276,7 @@
 
   function show() {
     clear();
+    way.remove();
     say(words.work);
     bar = document.createElement('progress');
     bar.setAttribute('aria-labelledby', 'title');
