@@ -166,6 +166,37 @@ func TestBrowserBackAndForward(t *testing.T) {
 		t.Errorf("%s entries in the history, want about:blank and three pages", n)
 	}
 	s.counted(2, solved)
+
+	// Back from the browser's own store of pages, which keeps them as they were left: the
+	// application's, and ours, half-way.
+	h = newHold("/.stile/proof")
+	x = s.wire(80, h.meddle)
+	v = s.tab("")
+	v.open(x.at("gate.test", "/.stile/prove"))
+	v.waits(h)
+	v.start("location.href = '/open/start'")
+	v.inside(x.at("gate.test", "/open/start"))
+	v.eval("window.left = true")
+	h.let()
+	v.start("history.back()")
+	v.says("proved")
+	v.start("history.forward()")
+	v.inside(x.at("gate.test", "/open/start"))
+	t.Logf("the application's page was kept: %s", v.eval("window.left === true"))
+}
+
+// A page that asks for more than the pass is worth: one more challenge, once, and the
+// other pages still take the pass.
+func TestBrowserC076StepUp(t *testing.T) {
+	t.Parallel()
+	s := open(t, strings.Replace(houseRules, "[[rule]]\nname = \"heavy\"", "[[rule]]\nname = \"top\"\npath = \"/top/**\"\ndo = \"challenge\"\nlevel = 3\n[[rule]]\nname = \"heavy\"", 1), "")
+	s.pages(nil)
+	v := s.tab("")
+	for i, target := range []string{"/heavy/x", "/top/y?z=%26#there", "/heavy/x", "/top/x"} {
+		v.open(s.at("gate.test", target))
+		v.inside(s.at("gate.test", target))
+		s.counted(float64(min(i+1, 2)), float64(min(i+1, 2)))
+	}
 }
 
 // C097, C098: the browser asks for the site's icon meanwhile, and everything is

@@ -1,9 +1,14 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
-	"net/http"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -178,17 +183,39 @@ func TestBrowserDocs(t *testing.T) {
 		t.Skip("STILE_DOCS is not set: docs/challenge.png stays as it is")
 	}
 	s := open(t, slowRules, "")
-	s.app.Handle(func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) })
 	v := s.tab("")
-	v.look(mode{width: 840, height: 520, scale: 2, scheme: "light", language: "en"})
+	v.look(mode{width: 640, height: 400, scale: 2, scheme: "light", language: "en"})
 	v.open(s.at("gate.test", "/heavy/x"))
 	v.until("document.querySelector('progress') && document.querySelector('progress').position > 0.4")
-	png, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile("../docs/challenge.png", png, 0o644)
-	}
+	shot, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d bytes", len(png))
+	picture, err := png.Decode(bytes.NewReader(shot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var small bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := encoder.Encode(&small, fewColours(picture)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("../docs/challenge.png", small.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", small.Len())
+}
+
+// fewColours is a picture in the 64 colours that it uses most: text and its edges.
+func fewColours(m image.Image) image.Image {
+	count := map[color.Color]int{}
+	for y := range m.Bounds().Dy() {
+		for x := range m.Bounds().Dx() {
+			count[m.At(x, y)]++
+		}
+	}
+	palette := color.Palette(slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] }))
+	few := image.NewPaletted(m.Bounds(), palette[:min(64, len(palette))])
+	draw.Draw(few, m.Bounds(), m, image.Point{}, draw.Src)
+	return few
 }
