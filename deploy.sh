@@ -121,10 +121,15 @@ run_tests() {
 	[ -z "$unformatted" ] || die "gofmt would change: $unformatted"
 	go vet ./...
 	build
-	# -race needs cgo; packages that measure allocations do so in the second run.
-	go test -race -timeout 20m "$@" ./...
+	say "tests with the race detector"
+	local apart=(stile/e2e stile/server/page)
+	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -race -timeout 20m "$@"
+	# Those with a browser, one after the other: what they drive is other programs, and a
+	# second browser beside them would only be in their way.
+	say "tests with a browser"
+	go test -p 1 -timeout 20m "$@" "${apart[@]}"
 	say "once more without the race detector: the tests that count allocations"
-	go test -timeout 10m -run 'Alloc' "$@" ./...
+	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -timeout 10m -run 'Alloc' "$@"
 }
 
 main() {
