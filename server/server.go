@@ -194,6 +194,8 @@ func (s *Server) fasthttpServer(h fasthttp.RequestHandler) *fasthttp.Server {
 		NoDefaultDate:         true, // nginx sets its own
 		NoDefaultContentType:  true,
 		CloseOnShutdown:       true,
+		// Names are compared in any case (facts.go): twenty need not be rewritten first.
+		DisableHeaderNamesNormalizing: true,
 	}
 }
 

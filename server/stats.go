@@ -18,7 +18,7 @@ import (
 type stats struct {
 	set            *metrics.Set
 	checks         [3][decide.Reasons]*metrics.Counter
-	duration       *metrics.Histogram
+	duration       histogram
 	issued         *metrics.Counter
 	issuedWaits    *metrics.Counter
 	solved         *metrics.Counter
@@ -59,7 +59,6 @@ func newStats(s *Server) *stats {
 			st.checks[a][r] = counter("stile_checks_total{verdict=%q,reason=%q}", a, r)
 		}
 	}
-	st.duration = st.set.NewHistogram("stile_check_duration_seconds")
 	st.issued = counter("stile_challenges_issued_total{kind=%q}", "pow")
 	st.issuedWaits = counter("stile_challenges_issued_total{kind=%q}", "wait")
 	st.solved = counter("stile_challenges_solved_total{kind=%q}", "pow")
@@ -101,7 +100,7 @@ func (st *stats) check(v decide.Verdict, took time.Duration) {
 		reason = decide.Repeat
 	}
 	st.checks[v.Action][reason].Inc()
-	st.duration.Update(took.Seconds())
+	st.duration.update(took)
 }
 
 // asked is how many checks there were.
@@ -163,6 +162,7 @@ func (st *stats) reloaded(ok bool, now time.Time) {
 
 func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, now int64) {
 	st.set.WritePrometheus(w)
+	st.duration.write(w, "stile_check_duration_seconds")
 	table := func(name string, used, size int) {
 		fmt.Fprintf(w, "stile_table_entries{table=%q} %d\nstile_table_entries_max{table=%q} %d\n", name, used, name, size)
 	}
