@@ -124,12 +124,12 @@ run_tests() {
 	say "tests with the race detector"
 	local apart=(stile/e2e stile/server/page)
 	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -race -timeout 20m "$@"
+	say "once more without the race detector: the tests that count allocations"
+	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -timeout 10m -run 'Alloc' "$@"
 	# Those with a browser, one after the other: what they drive is other programs, and a
 	# second browser beside them would only be in their way.
 	say "tests with a browser"
 	go test -p 1 -timeout 20m "$@" "${apart[@]}"
-	say "once more without the race detector: the tests that count allocations"
-	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -timeout 10m -run 'Alloc' "$@"
 }
 
 main() {
