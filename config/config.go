@@ -22,7 +22,8 @@ type Config struct {
 	// An address is "unix:/path" or "127.0.0.1:port".
 	Listen struct {
 		Check string // nginx only; default "unix:/run/stile/stile.sock"
-		Admin string // metrics and health; default "127.0.0.1:9406"
+		Lease string // nginx's access-log datagrams, a unix socket; default "unix:/run/stile/lease.sock"
+		Admin string // metrics, health and holds; default "127.0.0.1:9406"
 		Group string // that Check, a socket, is given to: a name, known to be well-formed; default "": nginx's
 	}
 
@@ -38,7 +39,7 @@ type Config struct {
 	}
 
 	State struct {
-		Dir  string // absolute; default "/var/lib/stile". This version keeps nothing there
+		Dir  string // absolute; default "/var/lib/stile"; what is learned is kept there
 		Keys int    // entries of each table of counters, 16 bytes each; default 65536
 	}
 
@@ -53,6 +54,7 @@ type Config struct {
 	}
 
 	Meters  []Meter  // those that a rule uses, in the order of the files
+	Gates   []Gate   // likewise, and the operator's own that none uses yet: for holds
 	Rules   []Rule   // the operator's, then those of the includes in their order
 	Expects []Expect // likewise
 	Files   []string // what was read, in order: "stile.toml", "preset:generic"
@@ -83,6 +85,49 @@ type Per struct {
 	Segments []int // and each value of these segments of the path, from 1, its own
 }
 
+// Gate is one [[gate]]: how much expensive work may be in flight at once. Budget,
+// FreeBelow, Fixed and Unseen are in its unit: bytes, microseconds of backend time, or
+// requests.
+type Gate struct {
+	Name      string
+	Unit      Unit
+	Budget    int64         // 1 to 2^50
+	FreeBelow int64         // costs below it do not wait; default 0, at most Budget
+	Queue     int           // places; default 32, 0 to 65536
+	PerCaller int           // places of one caller, waiting and in flight together; default 4; 0: no limit
+	Wait      time.Duration // 100ms to MaxWait; default 20s
+	Lease     time.Duration // 1s to 1h; default 60s
+	Cost      CostKind
+	Fixed     int64   // of CostFixed
+	File      string  // of CostFile: an absolute path with {N} for the path's N-th segment
+	Unseen    int64   // what a request costs of which nothing is known; default half of Budget, at least 1
+	Scale     float64 // multiplies what is learned, a file's size, or what a header says; 0.001 to 1e6, default 1
+	Pos       Pos
+}
+
+// MaxWait is the longest that a request may wait in a gate: shorter than the 30 s
+// (proxy_read_timeout) after which nginx takes the daemon for dead, and opens.
+const MaxWait = 25 * time.Second
+
+// Unit is what a gate's budget is counted in.
+type Unit uint8
+
+const (
+	Requests Unit = iota // budget = 8
+	Bytes                // budget = "16MiB"
+	Micros               // budget = "8s": microseconds of backend time
+)
+
+// CostKind is how a gate knows what a request costs.
+type CostKind uint8
+
+const (
+	CostFixed   CostKind = iota // the same for all: cost = "4MiB", "2s" or 1, as the budget is
+	CostLearned                 // by what the path has cost before
+	CostFile                    // by a file's size: a budget of bytes only
+	CostHeader                  // by what the backend said last time, in X-Stile-Cost: bytes or milliseconds
+)
+
 // Rule is one [[rule]].
 type Rule struct {
 	Name    string
@@ -90,6 +135,7 @@ type Rule struct {
 	Suspect int // points, when Do is Suspect; else 0
 	Match   Match
 	Meters  []int // into Config.Meters, in the order written
+	Gate    int   // into Config.Gates plus one; 0: none
 	Level   uint8 // what a pass must be worth here: 1 (default) to 3
 	Proof   Proof // Never: metered, but never asked for a proof
 	Mode    Mode  // Observe: counted and reported, and the search goes on
