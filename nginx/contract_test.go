@@ -458,7 +458,7 @@ func TestHeadersForTheDaemon(t *testing.T) {
 		// Forged ones, and some that are nobody's business.
 		"X-Original-URI: /robots.txt", "X-Original-Method: OPTIONS", "X-Real-IP: 192.0.2.1", "X-Request-ID: forged",
 		"X-Forwarded-Proto: https", "X-Forwarded-Host: evil.example", "X-Forwarded-For: 192.0.2.2", "X-Stile-User: root",
-		"X-Stile-TLS: TLSv1.3", "X-Stile-Verdict: allow", "X-Stile-Lease: 1", "X-Stile-Anything: 1", "X-Other: 1",
+		"X-Stile-TLS: TLSv1.3", "X-Stile-Verdict: allow", "X-Stile-Lease: 1", "X-Stile-Server: evil.example", "X-Stile-Anything: 1", "X-Other: 1",
 		"X_Original_URI: /robots.txt", "Expect-CT: 1", "TE: trailers", "Connection: X-Real-IP", "If-None-Match: \"x\"",
 	}
 	for name, value := range sent {
@@ -466,7 +466,7 @@ func TestHeadersForTheDaemon(t *testing.T) {
 	}
 	want := map[string]string{
 		"X-Original-Uri": "/heavy?x=1", "X-Original-Method": "GET", "X-Real-Ip": "127.0.0.1", "X-Forwarded-Proto": "http",
-		"X-Forwarded-Host": "site.example", "X-Stile-Forged": "1",
+		"X-Forwarded-Host": "site.example", "X-Stile-Forged": "1", "X-Stile-Server": "site.example",
 	}
 	for _, a := range []*nginxtest.Answer{nginxtest.Challenge, nginxtest.Refuse} {
 		w.d.Reset()
@@ -507,7 +507,7 @@ func TestHeadersForTheDaemon(t *testing.T) {
 	w.Raw(80, "GET /x HTTP/1.0\r\n\r\n")
 	for _, c := range w.d.Calls("/check") {
 		c.Header.Del("X-Request-Id")
-		if len(c.Header) != 5 || c.Header.Get("X-Forwarded-Host") != "site.example" {
+		if len(c.Header) != 6 || c.Header.Get("X-Forwarded-Host") != "site.example" {
 			t.Errorf("an empty request was described as %v", c.Header)
 		}
 	}

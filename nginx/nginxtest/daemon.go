@@ -43,6 +43,7 @@ var (
 	Refuse    = &Answer{Status: 429, Verdict: "refuse;reason=meter;retry=17;rule=pages"}
 	Deny      = &Answer{Status: 429, Verdict: "refuse;reason=deny;rule=bad"}
 	Full      = &Answer{Status: 429, Verdict: "refuse;reason=gate;retry=3;rule=render"}
+	Admit     = &Answer{Status: 200, Verdict: "allow", Header: http.Header{"X-Stile-Lease": {"1"}}} // by a gate
 )
 
 // Daemon is a stand-in for stile that answers what a test wants it to.
