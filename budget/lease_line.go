@@ -9,8 +9,10 @@ import (
 
 // Line is what nginx tells at the end of a request, in a datagram of its access log:
 //
-//	log_format stile_lease '$request_id $status $upstream_bytes_received $upstream_response_time $request_completion';
+//	log_format stile_lease '$request_id $status $upstream_bytes_received $upstream_response_time $stile_cost $request_completion';
 //	access_log syslog:server=unix:…,tag=stile stile_lease;
+//
+// where $stile_cost is a number that the backend sent in a header, or "-".
 type Line struct {
 	ID     ID
 	Status int
@@ -21,6 +23,8 @@ type Line struct {
 	Complete bool
 	// Cost is of all backends together that were asked.
 	Cost Cost
+	// Told is what the backend said that the request costs, in a unit of its own; -1: nothing.
+	Told int64
 }
 
 // Finished tells whether the backend has done its work, so that the lease may end. It has
@@ -75,6 +79,14 @@ func (l *Line) parse(b []byte) bool {
 	}
 	timed, b, ok := l.cutList(b[1:], true)
 	if !ok || asked != timed {
+		return false
+	}
+	if len(b) == 0 || b[0] != ' ' {
+		return false
+	}
+	if b = b[1:]; len(b) > 0 && b[0] == '-' {
+		l.Told, b = -1, b[1:]
+	} else if l.Told, b, ok = cutNumber(b, 15); !ok {
 		return false
 	}
 	l.Complete = string(b) == " OK"

@@ -24,30 +24,33 @@ func TestLine(t *testing.T) {
 		}
 	}
 	ms := func(bytes, millis int64) Cost { return Cost{bytes, time.Duration(millis) * time.Millisecond} }
-	f(" 200 1041 0.001 OK", Line{Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, true, true)
-	f(" 200 2000044 3.438 OK", Line{Status: 200, Reached: true, Complete: true, Cost: ms(2000044, 3438)}, true, true)
+	f(" 200 1041 0.001 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, true, true)
+	f(" 200 2000044 3.438 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(2000044, 3438)}, true, true)
 	// The client went away in the middle, the location has the include.
-	f(" 200 440044 0.514 ", Line{Status: 200, Reached: true, Cost: ms(440044, 514)}, true, false)
+	f(" 200 440044 0.514 - ", Line{Told: -1, Status: 200, Reached: true, Cost: ms(440044, 514)}, true, false)
 	// It went away before the backend answered, the location has no include.
-	f(" 499 0 0.461 ", Line{Status: 499, Reached: true, Cost: ms(0, 461)}, false, false)
+	f(" 499 0 0.461 - ", Line{Told: -1, Status: 499, Reached: true, Cost: ms(0, 461)}, false, false)
 	// It went away while it waited in the queue.
-	f(" 499 - - ", Line{Status: 499}, true, false)
+	f(" 499 - - - ", Line{Told: -1, Status: 499}, true, false)
 	// A second backend was tried; then an error page from a third; X-Accel-Redirect; one
 	// that led nowhere.
-	f(" 200 0, 1041 0.000, 0.200 OK", Line{Status: 200, Reached: true, Complete: true, Cost: ms(1041, 200)}, true, true)
-	f(" 200 0, 0 : 1041 0.001, 0.002 : 0.003 OK", Line{Status: 200, Reached: true, Complete: true, Cost: ms(1041, 6)}, true, true)
-	f(" 200 67 : 1041 0.000 : 0.001 OK", Line{Status: 200, Reached: true, Complete: true, Cost: ms(1108, 1)}, true, true)
-	f(" 502 67 :  0.003 :  OK", Line{Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, true, false)
-	f(" 502 67 :  0.003 : ", Line{Status: 502, Reached: true, Cost: ms(67, 3)}, true, false)
-	f(" 504 0, - 60.000, - OK", Line{Status: 504, Reached: true, Complete: true, Cost: ms(0, 60_000)}, true, false)
+	f(" 200 0, 1041 0.000, 0.200 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 200)}, true, true)
+	f(" 200 0, 0 : 1041 0.001, 0.002 : 0.003 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 6)}, true, true)
+	f(" 200 67 : 1041 0.000 : 0.001 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1108, 1)}, true, true)
+	f(" 502 67 :  0.003 :  - OK", Line{Told: -1, Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, true, false)
+	f(" 502 67 :  0.003 :  - ", Line{Told: -1, Status: 502, Reached: true, Cost: ms(67, 3)}, true, false)
+	f(" 504 0, - 60.000, - - OK", Line{Told: -1, Status: 504, Reached: true, Complete: true, Cost: ms(0, 60_000)}, true, false)
 	// No backend was asked.
-	f(" 200 - - OK", Line{Status: 200, Complete: true}, true, false)
-	f(" 503 - - OK", Line{Status: 503, Complete: true}, true, false)
+	f(" 200 - - - OK", Line{Told: -1, Status: 200, Complete: true}, true, false)
+	f(" 503 - - - OK", Line{Told: -1, Status: 503, Complete: true}, true, false)
+	// The backend has said what it cost.
+	f(" 200 1041 0.001 25000000 OK", Line{Told: 25000000, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, true, true)
+	f(" 502 67 :  0.003 :  7 OK", Line{Told: 7, Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, true, false)
 	// A log format without $request_completion teaches nothing.
-	f(" 200 1041 0.001", Line{Status: 200, Reached: true, Cost: ms(1041, 1)}, true, false)
+	f(" 200 1041 0.001 -", Line{Told: -1, Status: 200, Reached: true, Cost: ms(1041, 1)}, true, false)
 }
 
-const goodLine = "<190>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 0, 1041 : 3 0.001, 12.200 : 0.000 OK"
+const goodLine = "<190>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 0, 1041 : 3 0.001, 12.200 : 0.000 512 OK"
 
 func TestBadLines(t *testing.T) {
 	var l Line
@@ -101,6 +104,11 @@ func TestBadLines(t *testing.T) {
 	f("0.001", ".001")
 	f("0.001", "0,001")
 	f("0.001", "12345678.001")
+	f(" 512", "")
+	f(" 512", " 5.12")
+	f(" 512", " -512")
+	f(" 512", " 1234567890123456")
+	f(" 512", "  512")
 	f(" OK", " ok")
 	f(" OK", " OK ")
 	f(" OK", " OK\n")
@@ -110,7 +118,7 @@ func TestBadLines(t *testing.T) {
 	f(" OK", strings.Repeat(" ", 5000))
 	for n := range len(goodLine) {
 		l := Line{Status: 1}
-		if err := l.Parse([]byte(goodLine[:n])); err == nil && n < len(goodLine)-3 {
+		if err := l.Parse([]byte(goodLine[:n])); err == nil && n < len(goodLine)-len("12 OK") {
 			t.Errorf("%q was taken", goodLine[:n])
 		}
 	}
@@ -120,7 +128,7 @@ func TestBadLines(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	bytes, times := strings.Repeat("999999999999999, ", 120), strings.Repeat("9999999.999, ", 120)
 	var l Line
-	if err := l.Parse([]byte("<0>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 " + bytes + "1 " + times + "0.001 OK")); err != nil {
+	if err := l.Parse([]byte("<0>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 " + bytes + "1 " + times + "0.001 - OK")); err != nil {
 		t.Fatal(err)
 	}
 	if l.Cost.Bytes != 120*999999999999999+1 || l.Cost.Time != 120*(10_000_000*time.Second-time.Millisecond)+time.Millisecond {
@@ -130,7 +138,7 @@ func TestLongLine(t *testing.T) {
 
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(goodLine))
-	for _, rest := range []string{"200 1041 0.001", "499 - - ", "502 67 :  0.003 :  OK", "504 0, - 60.000, - OK"} {
+	for _, rest := range []string{"200 1041 0.001 -", "499 - - - ", "502 67 :  0.003 :  12 OK", "504 0, - 60.000, - - OK"} {
 		f.Add([]byte("<190>Dec  1 04:43:02 www stile: 74a07de8cacf3dd3e15747497b7a9868 " + rest))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -148,7 +156,7 @@ func FuzzLine(f *testing.F) {
 }
 
 func BenchmarkLine(b *testing.B) {
-	line := []byte("<190>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 1041 0.001 OK")
+	line := []byte("<190>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 1041 0.001 - OK")
 	b.ReportAllocs()
 	var l Line
 	for b.Loop() {

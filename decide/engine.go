@@ -3,8 +3,9 @@
 // One function, one order, cheap before expensive; no I/O, no clock of its own, no
 // allocation. The steps are numbered as in the design: 1 the same request again,
 // 2 who is it, 3 jail, 4 rules, 5 deny and trap, 6 allow, 7 surge, 8 challenge and
-// suspicion, 9 heavy hitters, 10 meters, 11 gate. Steps 3, 7, 9 and 11 are not in
-// this version; their places are marked and their reasons exist.
+// suspicion, 9 heavy hitters, 10 meters, 11 gate. Steps 3, 7 and 9 are not in this
+// version; their places are marked and their reasons exist. Step 11, which may wait, is
+// left to whoever owns the gates: see Policy.Claim.
 package decide
 
 import (
@@ -61,7 +62,7 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 	return v
 }
 
-// decide is steps 4 to 11. Step 2 has been taken by whoever made the request's
+// decide is steps 4 to 10. Step 2 has been taken by whoever made the request's
 // Caller; step 3, the jail, comes here.
 func (p *Policy) decide(r *Request, now int64) Verdict {
 	f := p.find(r)
@@ -105,7 +106,7 @@ func (p *Policy) judgeAs(r *Request, i, charged, points int, now int64) Verdict 
 		return Verdict{Action: Refuse, Reason: Deny}
 	case config.Trap:
 		return Verdict{Action: Refuse, Reason: Trap}
-	case config.Allow: // 6. Skips 7 to 10, never 11.
+	case config.Allow: // 6. Skips 7 to 10, never 11: see Policy.Claim.
 		return Verdict{Action: Allow, Reason: Rule}
 	}
 	// 7. Surge.
@@ -123,8 +124,7 @@ func (p *Policy) judgeAs(r *Request, i, charged, points int, now int64) Verdict 
 	if v, ok := p.charge(r, ru, charged, now); !ok {
 		return v
 	}
-	// 11. The gate.
-
+	// 11. The gate: see Policy.Claim.
 	if ru.do == config.Challenge {
 		return Verdict{Action: Allow, Reason: Demand}
 	}

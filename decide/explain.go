@@ -121,6 +121,9 @@ func (p *Policy) Explain(r *Request, status int) []Step {
 	if v.Action == Allow && v.Reason != Rule && f.rule >= 0 {
 		p.explainMeters(r, &p.rules[f.rule], status, add)
 	}
+	if g := p.gateOf(f.rule); g != nil && v.Action == Allow {
+		add("11 gate", "%s", r.atGate(g, &p.rules[f.rule]))
+	}
 	add("verdict", "%s", p.verdict(v, f.rule))
 	add("answer", "%s", r.answer(v, status))
 	if p.observe {
@@ -272,4 +275,29 @@ func wideBits(r *Request, i int) int {
 		return 24
 	}
 	return [2]int{56, 48}[i]
+}
+
+// atGate says what a gate asks of a request, as far as its configuration tells.
+func (r *Request) atGate(g *config.Gate, ru *rule) string {
+	s := fmt.Sprintf("%q: admitted if what it costs fits what is free of %s, or if nothing else is in flight", g.Name, g.Amount(g.Budget))
+	switch {
+	case r.Header[hPurpose] != "":
+		s += "; else refused at once, for it is a prefetch"
+	case g.Queue > 0:
+		s += fmt.Sprintf("; else it waits its turn, up to %s", g.Wait)
+	}
+	switch g.Cost {
+	case config.CostFixed:
+		s += "; it costs " + g.Amount(g.Fixed)
+	case config.CostLearned:
+		s += fmt.Sprintf("; it costs what this path has cost before, or the dearest of its rule, or %s", g.Amount(g.Unseen))
+	case config.CostFile:
+		s += fmt.Sprintf("; it costs the size of %s times %g, or %s if there is none", g.File, g.Scale, g.Amount(g.Unseen))
+	case config.CostHeader:
+		s += fmt.Sprintf("; it costs what the backend said last time (X-Stile-Cost) times %g, or %s", g.Scale, g.Amount(g.Unseen))
+	}
+	if kind, _ := r.meteredAs(ru.level); kind == Stranger && !ru.never {
+		s += fmt.Sprintf("; a stranger needs a pass for more than %s", g.Amount(g.Budget/2))
+	}
+	return s
 }

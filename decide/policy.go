@@ -20,6 +20,7 @@ type Policy struct {
 	sieves  []sieve // of each rule, close together
 	rules   []rule
 	meters  []limiter
+	gates   []config.Gate
 	observe bool
 	gen     uint8
 }
@@ -27,7 +28,7 @@ type Policy struct {
 // compile makes a policy, and keeps the counters of those meters of old that still
 // count the same thing.
 func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
-	p := &Policy{observe: c.Mode == config.Observe}
+	p := &Policy{observe: c.Mode == config.Observe, gates: c.Gates}
 	if old != nil {
 		p.gen = old.gen + 1
 	}
@@ -45,7 +46,7 @@ func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
 		}
 		r := rule{
 			name: cr.Name, do: cr.Do, points: cr.Suspect, level: max(cr.Level, 1), never: cr.Proof == config.Never,
-			observe: cr.Mode == config.Observe, match: m, hits: keptHits(old, cr.Name),
+			observe: cr.Mode == config.Observe, match: m, hits: keptHits(old, cr.Name), gate: int16(cr.Gate),
 		}
 		for _, j := range cr.Meters {
 			r.meters = append(r.meters, int16(j))

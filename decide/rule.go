@@ -23,6 +23,7 @@ type rule struct {
 	observe bool
 	match   matcher
 	meters  []int16
+	gate    int16  // index into the configuration's gates plus one, 0: none
 	strict  uint64 // rank among rules, for targets that can be read in two ways
 	*hits
 }

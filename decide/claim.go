@@ -1,0 +1,62 @@
+package decide
+
+import "stile/config"
+
+// Claim is a request that has passed steps 1 to 10 and is now at step 11: the gate of its
+// rule. Who owns the gates admits it, lets it wait or refuses it; see Verdict.AtGate.
+type Claim struct {
+	Gate string // its name
+	Rule string
+	Kind CallerKind
+	Key  uint64 // of the caller, as the meters know it
+	// MayProve tells whether a proof could be the answer to the request: a stranger who wants
+	// more than half the budget is asked for one (see AskAtGate).
+	MayProve bool
+	// NoWait: nobody would see the answer in time. A prefetch is not queued.
+	NoWait bool
+}
+
+// Claim is what a request that is allowed by v owes a gate. ok is false if its rule has
+// none.
+func (p *Policy) Claim(r *Request, v Verdict) (c Claim, ok bool) {
+	if v.Action != Allow || v.rule <= 0 || v.policy != p.gen || int(v.rule) > len(p.rules) {
+		return Claim{}, false
+	}
+	ru := &p.rules[v.rule-1]
+	if ru.gate == 0 {
+		return Claim{}, false
+	}
+	c = Claim{Gate: p.gates[ru.gate-1].Name, Rule: ru.name, NoWait: r.Header[hPurpose] != ""}
+	c.Kind, c.Key = r.meteredAs(ru.level)
+	c.MayProve = c.Kind == Stranger && !ru.never
+	return c, true
+}
+
+// AskAtGate is the verdict for a stranger who wants more than half of a gate's budget: a
+// proof first.
+func (p *Policy) AskAtGate(r *Request, v Verdict) Verdict {
+	asked := demand(r, Gate, p.rules[v.rule-1].level, false)
+	asked.rule, asked.policy = v.rule, v.policy
+	return asked
+}
+
+// RefusedAtGate is the verdict for a request that a gate has not admitted.
+func (v Verdict) RefusedAtGate(retry uint32) Verdict {
+	return Verdict{Action: Refuse, Reason: Gate, Retry: retry, Again: v.Again, rule: v.rule, policy: v.policy}
+}
+
+// Amend replaces the answer that step 1 gives to further calls with the request's id.
+func (e *Engine) Amend(r *Request, v Verdict, now int64) {
+	if r.ID != ([16]byte{}) {
+		v.Again = false
+		e.seen.put(&r.ID, v, now)
+	}
+}
+
+// gateOf is the gate of a rule, nil if it has none.
+func (p *Policy) gateOf(rule int) *config.Gate {
+	if rule < 0 || p.rules[rule].gate == 0 {
+		return nil
+	}
+	return &p.gates[p.rules[rule].gate-1]
+}
