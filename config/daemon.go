@@ -15,6 +15,7 @@ import (
 func defaults() *Config {
 	c := &Config{}
 	c.Listen.Check = "unix:/run/stile/stile.sock"
+	c.Listen.Lease = "unix:/run/stile/lease.sock"
 	c.Listen.Admin = "127.0.0.1:9406"
 	c.Key.File = "/var/lib/stile/key"
 	c.Pass.Cookie = "stile"
@@ -42,10 +43,20 @@ func (in *reading) readDaemon(top *table) {
 	}
 	single("listen", func(t *table) {
 		t.address("check", &c.Listen.Check)
+		t.datagrams("lease", &c.Listen.Lease)
 		t.address("admin", &c.Listen.Admin)
 		t.group("group", &c.Listen.Group)
 		if c.Listen.Check == c.Listen.Admin {
 			t.wrong("admin", "the same as check: want another address, such as %q", "127.0.0.1:9406")
+		}
+		for _, other := range []choice[string]{{"check", c.Listen.Check}, {"admin", c.Listen.Admin}} {
+			switch {
+			case c.Listen.Lease != other.value:
+			case t.has("lease"):
+				t.wrong("lease", "the same as %s: want another socket, such as %q", other.word, exampleOf("lease"))
+			default:
+				t.wrong(other.word, "the same as lease, which is here by default: want another socket")
+			}
 		}
 	})
 	single("key", func(t *table) { t.absolute("file", &c.Key.File) })
@@ -117,6 +128,25 @@ func (t *table) address(key string, to *string) {
 	default:
 		*to = s
 	}
+}
+
+// datagrams is where nginx sends a line of its access log for each request that ends: a
+// unix socket, for whoever else reached it could end leases.
+func (t *table) datagrams(key string, to *string) {
+	s, ok := t.text(key)
+	if !ok {
+		return
+	}
+	if _, unix := strings.CutPrefix(s, "unix:"); unix || isAbsolute(s) {
+		t.address(key, to)
+		return
+	}
+	if _, file, syslog := strings.Cut(s, "server=unix:"); syslog {
+		file, _, _ = strings.Cut(file, ",")
+		t.wrong(key, "want the socket alone: %q", "unix:"+file)
+		return
+	}
+	t.wrong(key, "want a unix socket, which nobody but this machine reaches, such as %q", exampleOf(key))
 }
 
 // group is the name of a group, as useradd lets one be called. Whether this machine has

@@ -55,8 +55,17 @@ func TestExampleRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Meters) != 1 || len(c.Rules) != 2 || len(c.Expects) != 1 {
-		t.Fatalf("%d meters, %d rules, %d expects", len(c.Meters), len(c.Rules), len(c.Expects))
+	if len(c.Meters) != 1 || len(c.Gates) != 1 || len(c.Rules) != 2 || len(c.Expects) != 1 {
+		t.Fatalf("%d meters, %d gates, %d rules, %d expects", len(c.Meters), len(c.Gates), len(c.Rules), len(c.Expects))
+	}
+	// What it shows of a gate are the defaults.
+	short, err := Parse("short.toml", []byte("include = []\n[[gate]]\nname = \"decode\"\nbudget = \"16MiB\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short.Gates[0].Pos = c.Gates[0].Pos
+	if c.Gates[0] != short.Gates[0] || c.Rules[0].Gate != 1 {
+		t.Errorf("%+v, want %+v", c.Gates[0], short.Gates[0])
 	}
 	// 192.0.2.1 is in the rule's network, and everything else in it holds as well.
 	if got, rule := judge(t, c, &c.Expects[0]); !strings.HasPrefix(got, "meter render") {

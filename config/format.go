@@ -7,34 +7,35 @@ const (
 	maxFiles  = 64      // of one configuration, presets included
 	maxTables = 4096    // [[rule]]s or [[expect]]s, of one file and of all
 	maxMeters = 256     // each has tables of [state] keys entries
-	maxItems  = 16384   // of one list: the published ranges of a large cloud fit
+	maxGates  = 64
+	maxItems  = 16384 // of one list: the published ranges of a large cloud fit
 	maxLimit  = 10_000_000
 )
 
 var matchers = []string{"host", "path", "query", "method", "agent", "header", "network"}
 
 // kinds are the tables in the order of the example file.
-var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "meter", "rule", "not", "expect"}
+var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "meter", "gate", "rule", "not", "expect"}
 
 // known are the keys of each kind of table; "" is the top of a file.
 var known = map[string][]string{
-	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "meter", "rule", "expect"},
-	"listen":    {"check", "admin", "group"},
+	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "meter", "gate", "rule", "expect"},
+	"listen":    {"check", "lease", "admin", "group"},
 	"key":       {"file"},
 	"pass":      {"cookie", "lifetime", "bind", "per_network_day"},
 	"state":     {"dir", "keys"},
 	"challenge": {"kind", "status", "target", "title", "logo", "contact"},
 	"meter":     {"name", "window", "stranger", "pass", "user", "strangers", "per"},
-	"rule":      append([]string{"name", "do", "suspect", "meter", "level", "proof", "mode", "not"}, matchers...),
+	"gate":      {"name", "budget", "free_below", "queue", "per_caller", "wait", "lease", "cost", "unseen", "scale"},
+	"rule":      append([]string{"name", "do", "suspect", "meter", "gate", "level", "proof", "mode", "not"}, matchers...),
 	"not":       matchers,
 	"expect":    {"request", "host", "agent", "addr", "header", "verdict"},
 }
 
 // included are the keys that files other than the main one may have.
-var included = []string{"include", "meter", "rule", "expect"}
+var included = []string{"include", "meter", "gate", "rule", "expect"}
 
 const (
-	noGates    = "this version of stile has no gates yet; remove it"
 	noCaptchas = `this version of stile asks for work only: kind = "pow"; remove it`
 	noLookups  = "this version of stile looks nothing up; remove it, or match by network"
 )
@@ -43,7 +44,6 @@ const (
 // may expect, each with the reason why it is not there.
 var refused = map[string]map[string]string{
 	"": {
-		"gate":      noGates,
 		"operator":  `this version of stile has no operator's lane yet; remove it, or write a rule with network and do = "allow"`,
 		"turnstile": noCaptchas,
 		"hcaptcha":  noCaptchas,
@@ -54,9 +54,6 @@ var refused = map[string]map[string]string{
 		"replica":   "this version of stile runs on one machine; remove it",
 		"valkey":    "this version of stile runs on one machine; remove it",
 		"redis":     "this version of stile runs on one machine; remove it",
-	},
-	"listen": {
-		"lease": "this version of stile has no gates yet, so there are no leases to end; remove it",
 	},
 	"pass": {
 		"domain":      "the pass belongs to the host that set it; remove it",
@@ -72,7 +69,6 @@ var refused = map[string]map[string]string{
 		"bits":    "the difficulty finds itself from target; remove it",
 	},
 	"rule": {
-		"gate":    noGates,
 		"crawler": "this version of stile does not verify crawlers yet; remove it, or match by network",
 		"asn":     noLookups,
 		"country": noLookups,
@@ -99,6 +95,9 @@ var otherWords = map[string]string{
 	"difficulty": "target", "title_text": "title", "email": "contact", "picture": "logo", "image": "logo",
 	"socket": "check", "metrics": "admin", "directory": "dir", "size": "keys", "includes": "include", "presets": "include",
 	"status_code": "status", "code": "status", "result": "verdict", "type": "kind",
+	"concurrency": "budget", "max_conns": "budget", "concurrent": "budget", "in_flight": "budget", "inflight": "budget",
+	"capacity": "budget", "timeout": "wait", "max_wait": "wait", "backlog": "queue", "weight": "cost", "factor": "scale",
+	"multiplier": "scale", "semaphore": "gate", "limit_conn": "gate", "syslog": "lease", "access_log": "lease",
 	// values
 	"block": "deny", "reject": "deny", "refuse": "deny", "drop": "deny", "forbid": "deny", "ban": "deny",
 	"throttle": "meter", "ratelimit": "meter", "rate-limit": "meter", "count": "meter", "weigh": "meter",
@@ -106,6 +105,16 @@ var otherWords = map[string]string{
 	"prove": "challenge", "captcha": "challenge", "pow": "challenge", "tarpit": "trap", "honeypot": "trap",
 	"on": "enforce", "off": "observe", "dry-run": "observe", "dryrun": "observe", "report": "observe", "log": "observe",
 	"always": "auto",
+}
+
+// otherWordsOf are words that mean something else in one kind of table.
+var otherWordsOf = map[string]map[string]string{
+	"gate": {
+		"limit": "budget", "max": "budget", "size": "budget", "requests": "budget", "slots": "budget", "permits": "budget",
+		"ttl": "lease", "expires": "lease", "max_age": "lease", "lifetime": "lease", "places": "queue", "burst": "queue",
+		"queue_length": "queue", "caller": "per_caller", "per_client": "per_caller", "per_ip": "per_caller", "default": "unseen",
+		"unknown": "unseen", "free": "free_below", "min": "free_below", "minimum": "free_below", "stranger": "per_caller",
+	},
 }
 
 // exampleOf is a value that a key could have.
@@ -119,6 +128,8 @@ func exampleOf(key string) string {
 		return "unix:/run/stile/stile.sock"
 	case "admin":
 		return "127.0.0.1:9406"
+	case "lease":
+		return "unix:/run/stile/lease.sock"
 	case "group":
 		return "www-data"
 	case "file":
@@ -141,6 +152,8 @@ func exampleOf(key string) string {
 		return "caller"
 	case "meter":
 		return "pages"
+	case "gate":
+		return "expensive"
 	case "do":
 		return "meter"
 	case "proof":

@@ -107,6 +107,7 @@ type reading struct {
 	open     []string         // files that are including one another now
 	meters   []meterDef
 	byName   map[string]int // of meters, once all are read
+	gates    []gateDef
 	rules    []ruleDef
 	expects  []*table // of config.Expects
 }
@@ -151,12 +152,15 @@ func (in *reading) read(file, text string) {
 				if what == key {
 					what = "[" + key + "]"
 				}
-				top.report(node.at(key), what, fmt.Sprintf("it belongs in %s; an included file has meters, rules and expects only", where))
+				top.report(node.at(key), what, fmt.Sprintf("it belongs in %s; an included file has meters, gates, rules and expects only", where))
 			}
 		}
 	}
 	for _, t := range top.tables("meter") {
 		in.readMeter(t)
+	}
+	for _, t := range top.tables("gate") {
+		in.readGate(t)
 	}
 	for _, t := range top.tables("rule") {
 		in.readRule(t)

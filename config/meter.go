@@ -13,24 +13,12 @@ import (
 // same name replaces it.
 type meterDef struct {
 	Meter
-	table  *table
-	preset bool // defined by a preset
-	used   bool // by a rule
+	definition
 }
-
-var meterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$`)
 
 func (in *reading) readMeter(t *table) {
 	m := Meter{Per: Per{Caller: true}, Pos: Pos{t.file, t.node.line}}
-	if name, ok := t.text("name"); ok {
-		m.Name = name
-		t.call("meter", name)
-		if !meterName.MatchString(name) {
-			t.wrong("name", "want 1 to 40 letters, digits, -, _ or ., such as %q", "search-hour")
-		}
-	} else if !t.has("name") {
-		t.report(t.node, "it has no name", `give it one, such as name = "search": rules, metrics and verdicts use it`)
-	}
+	m.Name = t.name("meter", "rules, metrics and verdicts use it")
 	if d, ok := t.duration("window", time.Second, 7*24*time.Hour); ok {
 		m.Window = d
 	} else if !t.has("window") {
@@ -57,7 +45,7 @@ func (in *reading) readMeter(t *table) {
 	t.per("per", &m.Per)
 	t.compareLimits(&m)
 	t.finish()
-	in.meters = append(in.meters, meterDef{Meter: m, table: t, preset: strings.HasPrefix(t.file, "preset:")})
+	in.meters = append(in.meters, meterDef{m, definition{m.Name, t, false}})
 }
 
 // compareLimits finds limits that cannot be meant together.
@@ -121,10 +109,11 @@ func (t *table) per(key string, to *Per) {
 	*to = p
 }
 
-// resolve puts meters and rules together when everything has been read.
+// resolve puts meters, gates and rules together when everything has been read.
 func (in *reading) resolve() {
-	in.replaceMeters()
+	in.meters, in.byName = replace(in.meters, func(m *meterDef) *definition { return &m.definition })
 	in.resolveRules()
+	in.resolveGates()
 	in.findShadowed()
 	c := in.config
 
@@ -136,7 +125,7 @@ func (in *reading) resolve() {
 		switch {
 		case m.used:
 			c.Meters = append(c.Meters, m.Meter)
-		case !m.preset && m.Name != "":
+		case !m.preset() && m.Name != "":
 			in.unused(m)
 		}
 	}
@@ -158,32 +147,6 @@ func (in *reading) resolve() {
 	in.resolveExpects()
 }
 
-// replaceMeters keeps one meter of each name: the operator's rather than a preset's,
-// a preset's rather than one of a preset that it includes.
-func (in *reading) replaceMeters() {
-	kept := in.meters[:0:0]
-	in.byName = map[string]int{}
-	for i := range in.meters {
-		m := &in.meters[i]
-		same, taken := in.byName[m.Name]
-		switch {
-		case !taken:
-			in.byName[m.Name] = len(kept)
-			kept = append(kept, *m)
-		case m.Name == "": // reported
-		case m.preset && m.file() != kept[same].file():
-			// replaced
-		case kept[same].preset && !m.preset:
-			kept[same] = *m
-		default:
-			m.table.wrong("name", "another meter has this name (%s): rename one", kept[same].Pos.from(m.file()))
-		}
-	}
-	in.meters = kept
-}
-
-func (m *meterDef) file() string { return m.Pos.File }
-
 // unused reports a meter of the operator's that limits nothing. Often it was meant to
 // replace one of a preset, and its name is mistyped.
 func (in *reading) unused(m *meterDef) {
@@ -201,11 +164,6 @@ func (in *reading) unused(m *meterDef) {
 }
 
 // meterNames are the names of all meters.
-func (in *reading) meterNames() (names []string) {
-	for i := range in.meters {
-		if in.meters[i].Name != "" {
-			names = append(names, in.meters[i].Name)
-		}
-	}
-	return names
+func (in *reading) meterNames() []string {
+	return definedNames(in.meters, func(m *meterDef) *definition { return &m.definition })
 }

@@ -7,12 +7,14 @@ import (
 	"strings"
 )
 
-// ruleDef is a [[rule]] as read; its meters are known by name until all are read.
+// ruleDef is a [[rule]] as read; its meters and its gate are known by name until all are
+// read.
 type ruleDef struct {
 	Rule
 	table  *table
 	meters []item
-	broken bool // it has mistakes: nothing is known about what it was meant to match
+	gate   *item // nil: none
+	broken bool  // it has mistakes: nothing is known about what it was meant to match
 }
 
 // A rule's name travels in the verdict's header and is a label of metrics.
@@ -48,9 +50,13 @@ func (in *reading) readRule(t *table) {
 		r.Level = uint8(n)
 	}
 	meters := t.texts("meter")
+	var gate *item
+	if s, ok := t.text("gate"); ok {
+		gate = &item{s, t.node.at("gate")}
+	}
 	t.combination(&r, meters)
 	t.finish()
-	in.rules = append(in.rules, ruleDef{r, t, meters, len(in.mistakes) > before})
+	in.rules = append(in.rules, ruleDef{r, t, meters, gate, len(in.mistakes) > before})
 }
 
 // action reads do, or suspect in its place.
@@ -110,6 +116,15 @@ func (t *table) combination(r *Rule, meters []item) {
 			t.wrong(key, "%s", want)
 		}
 	}
+	switch {
+	case !t.has("gate"):
+	case r.Do == Suspect:
+		t.wrong("gate", `a suspect rule lets nothing through: take gate out, and give it to a rule below with do = "meter"`)
+	case r.Do == Deny || r.Do == Trap:
+		t.wrong("gate", `with do = %q nothing reaches the backend: take gate out`, r.Do)
+	case r.Mode == Observe:
+		t.wrong("gate", `a rule in observe mode holds nobody: take gate out until mode = "enforce"`)
+	}
 	if len(meters) > maxRuleMeters {
 		t.wrong("meter", "want at most %d", maxRuleMeters)
 	}
@@ -147,16 +162,7 @@ func (in *reading) resolveRules() {
 	}
 }
 
-func (in *reading) noMeter(name string) string {
-	names := in.meterNames()
-	if hint := didYouMean(name, names); hint != "" {
-		return "there is no such meter: " + hint
-	}
-	if len(names) == 0 {
-		return fmt.Sprintf("there is no meter at all: write a [[meter]] with name = %q", name)
-	}
-	return "there is no such meter; there are " + strings.Join(names, ", ")
-}
+func (in *reading) noMeter(name string) string { return noSuch("meter", name, in.meterNames()) }
 
 // unlimited reports a rule under which a pass would lift the limit instead of raising
 // it, or be the only thing that is limited.

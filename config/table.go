@@ -272,7 +272,9 @@ func (t *table) otherKey(key string) string {
 	if len(t.in.mistakes) > 200 {
 		return "" // this is no configuration of ours; do not take minutes to say so
 	}
-	word, ok := otherWords[strings.ToLower(key)]
+	others := maps.Clone(otherWords)
+	maps.Copy(others, otherWordsOf[t.kind])
+	word, ok := others[strings.ToLower(key)]
 	switch hint := didYouMean(key, here); {
 	case hint != "":
 		return ": " + hint
@@ -291,7 +293,7 @@ func (t *table) otherKey(key string) string {
 			return fmt.Sprintf(": did you mean %q %s?", near, homes(near))
 		}
 	}
-	switch word := otherWords[nearest(key, slices.Sorted(maps.Keys(otherWords)))]; {
+	switch word := others[nearest(key, slices.Sorted(maps.Keys(others)))]; {
 	case slices.Contains(here, word):
 		return fmt.Sprintf(": did you mean %q?", word)
 	case homes(word) != "":
@@ -302,6 +304,9 @@ func (t *table) otherKey(key string) string {
 
 // homes says which tables have a key; "" if none has.
 func homes(key string) string {
+	if key == "meter" || key == "gate" { // of a table they are tables of the file
+		return "in [[rule]]"
+	}
 	if slices.Contains(known[""], key) {
 		return "at the top of the file, before the first [table]"
 	}
@@ -319,7 +324,7 @@ func homes(key string) string {
 
 func bracketed(kind string) string {
 	switch kind {
-	case "meter", "rule", "expect":
+	case "meter", "gate", "rule", "expect":
 		return "[[" + kind + "]]"
 	}
 	return "[" + kind + "]"
