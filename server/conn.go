@@ -1,9 +1,11 @@
 package server
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
+	"math/bits"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -15,8 +17,9 @@ import (
 // nginx lets everybody in.
 type listener struct {
 	net.Listener
-	log  *slog.Logger
-	said throttle
+	log     *slog.Logger
+	visitor bool // what is read has in part been written by visitors
+	said    throttle
 }
 
 // shortage is how long Accept waits when there is nothing to accept with.
@@ -26,7 +29,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err == nil {
-			return &conn{Conn: c}, nil
+			return &conn{Conn: c, visitor: l.visitor}, nil
 		}
 		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ENOMEM) &&
 			!errors.Is(err, syscall.ENOBUFS) && !errors.Is(err, syscall.ECONNABORTED) {
@@ -39,10 +42,54 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// conn is a connection that can be closed without losing the answer on it.
+// conn is a connection that can be closed without losing the answer on it, and on which
+// a visitor's control bytes do no harm.
 type conn struct {
 	net.Conn
-	linger atomic.Bool
+	visitor bool
+	linger  atomic.Bool
+}
+
+// Read reads. RFC 9110 §5.5 allows no control bytes in a header, and fasthttp answers 400
+// to a request that has one; but nginx passes them on, and its visitor would be refused
+// without a page or a verdict. So each is a question mark here. That gains nobody
+// anything: he could have sent the question mark. A body has to be JSON that is wrong
+// with either.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.visitor {
+		clean(b[:n])
+	}
+	return n, err
+}
+
+// clean replaces the control bytes of a header, which are all but tab and line ends. It
+// looks at eight bytes at a time, which makes it four times as fast (BenchmarkClean).
+func clean(b []byte) {
+	const (
+		each = 0x01_01_01_01_01_01_01_01 // times a byte: eight of it
+		low  = 0x7f * each
+	)
+	for ; len(b) >= 8; b = b[8:] {
+		word := binary.LittleEndian.Uint64(b)
+		// One more, modulo 128, is at most 0x20 for control bytes, DEL among them, and
+		// larger for others. No sum carries into the next byte.
+		found := ^(((word&low+each)&low + 0x5f*each) | word) &^ low
+		for ; found != 0; found &= found - 1 {
+			i := bits.TrailingZeros64(found) / 8
+			b[i] = cleaned(b[i])
+		}
+	}
+	for i, c := range b {
+		b[i] = cleaned(c)
+	}
+}
+
+func cleaned(c byte) byte {
+	if c >= ' ' && c != 0x7f || c == '\t' || c == '\r' || c == '\n' {
+		return c
+	}
+	return '?'
 }
 
 // What a lingering connection still reads. nginx's buffers for one request's header are

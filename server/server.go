@@ -125,7 +125,7 @@ func (s *Server) Serve(ctx context.Context, check, admin net.Listener, reload <-
 	side := s.fasthttpServer(s.handleAdmin)
 	side.ReadBufferSize, side.ReadTimeout, side.Concurrency = 0, 10*time.Second, 64
 	failed := make(chan error, 2)
-	go func() { failed <- gate.Serve(&listener{Listener: check, log: s.log}) }()
+	go func() { failed <- gate.Serve(&listener{Listener: check, log: s.log, visitor: true}) }()
 	go func() { failed <- side.Serve(&listener{Listener: admin, log: s.log}) }()
 	if ready != nil {
 		ready()
