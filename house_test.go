@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"nginx":                  {},
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
-	"server":                 {"config", "cookie", "decide", "decide/mint", "decide/path", "key", "network", "pow", "server/page"},
+	"server":                 {"budget", "config", "cookie", "decide", "decide/mint", "decide/path", "key", "network", "pow", "server/page"},
 	"server/page":            {"pow"},
 }
 

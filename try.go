@@ -102,10 +102,18 @@ func demo(ctx context.Context, listen string) error {
 	if err != nil {
 		return err
 	}
+	leases := filepath.Join(dir, "lease.sock")
+	lease, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: leases, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(leases, 0o666); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- daemon.Serve(ctx, check, admin, nil, nil) }()
+	go func() { done <- daemon.Serve(ctx, server.Listeners{Check: check, Admin: admin, Lease: lease}, nil, nil) }()
 
 	cmd, err := startNginx(program, dir, listen, backend.Addr().String())
 	if err != nil {

@@ -40,9 +40,10 @@ func (p *Policy) AskAtGate(r *Request, v Verdict) Verdict {
 	return asked
 }
 
-// RefusedAtGate is the verdict for a request that a gate has not admitted.
-func (v Verdict) RefusedAtGate(retry uint32) Verdict {
-	return Verdict{Action: Refuse, Reason: Gate, Retry: retry, Again: v.Again, rule: v.rule, policy: v.policy}
+// RefusedAtGate is the verdict for a request that a gate has not admitted: why is Gate or
+// Closed.
+func (v Verdict) RefusedAtGate(why Reason, retry uint32) Verdict {
+	return Verdict{Action: Refuse, Reason: why, Retry: retry, Again: v.Again, rule: v.rule, policy: v.policy}
 }
 
 // Amend replaces the answer that step 1 gives to further calls with the request's id.

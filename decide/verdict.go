@@ -37,14 +37,15 @@ const (
 	Meter                    // over the caller's limit
 	Wide                     // over the limit of the network around the caller
 	Collective               // over what all strangers together may have
-	Gate                     // the gate is full, or its wait has elapsed
+	Gate                     // the gate is full, or its wait has elapsed; or it asks for a pass
+	Closed                   // the gate was closed while it waited: the daemon stops, or a reload took it away
 	Panic                    // a fault of ours, refused
 	Reasons                  // how many there are
 )
 
 var reasonNames = [Reasons]string{
 	"no-rule", "rule", "metered", "repeat", "misconfigured", "malformed", "jail", "deny", "trap", "surge",
-	"demand", "suspicion", "heavy", "meter", "wide", "collective", "gate", "panic",
+	"demand", "suspicion", "heavy", "meter", "wide", "collective", "gate", "closed", "panic",
 }
 
 func (r Reason) String() string { return reasonNames[r] }

@@ -91,6 +91,7 @@ type daemon struct {
 	dir    string
 	socket string
 	admin  string // a socket too: a port might be taken between asking and listening
+	lease  string
 	cmd    *exec.Cmd
 	done   chan struct{}
 	mu     sync.Mutex
@@ -99,7 +100,10 @@ type daemon struct {
 
 func newDaemon(t testing.TB, socket, rules string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, dir: t.TempDir(), socket: socket, admin: socket + ".admin"}
+	d := &daemon{t: t, dir: t.TempDir(), socket: socket, admin: socket + ".admin", lease: socket + ".lease"}
+	if name, ok := strings.CutSuffix(socket, "stile.sock"); ok {
+		d.lease = name + "lease.sock" // where the shipped files look for it
+	}
 	d.configure(rules)
 	t.Cleanup(func() {
 		d.kill(syscall.SIGKILL)
@@ -116,7 +120,7 @@ func (d *daemon) file() string { return filepath.Join(d.dir, "stile.toml") }
 // any table but [listen], [key] and [state].
 func (d *daemon) configure(rules string) {
 	d.t.Helper()
-	text := rules + fmt.Sprintf("\n[listen]\ncheck = \"unix:%s\"\nadmin = \"unix:%s\"\n[key]\nfile = \"%s/key\"\n[state]\ndir = \"%s\"\n", d.socket, d.admin, d.dir, d.dir)
+	text := rules + fmt.Sprintf("\n[listen]\ncheck = \"unix:%s\"\nadmin = \"unix:%s\"\nlease = \"unix:%s\"\n[key]\nfile = \"%s/key\"\n[state]\ndir = \"%s\"\n", d.socket, d.admin, d.lease, d.dir, d.dir)
 	if err := os.WriteFile(d.file(), []byte(text), 0o600); err != nil {
 		d.t.Fatal(err)
 	}

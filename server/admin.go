@@ -12,11 +12,13 @@ func (s *Server) handleAdmin(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
 	switch string(ctx.Path()) {
 	case "/metrics":
-		s.stats.write(ctx, s.engine.Policy(), s.ledger, s.now().UnixNano())
+		s.stats.write(ctx, s.engine.Policy(), s.ledger, &s.gates, s.now().UnixNano())
 	case "/healthz":
 		ctx.SetBodyString("ok\n")
+	case "/hold":
+		s.hold(ctx)
 	default:
 		ctx.Response.SetStatusCode(fasthttp.StatusNotFound)
-		ctx.SetBodyString("404 Not Found: there are /metrics and /healthz\n")
+		ctx.SetBodyString("404 Not Found: there are /metrics, /healthz and /hold\n")
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 var (
 	nameVerdict      = []byte("X-Stile-Verdict")
+	nameLease        = []byte("X-Stile-Lease")
+	valueLease       = []byte("1")
 	nameCacheControl = []byte("Cache-Control")
 	valueNoStore     = []byte("no-store")
 )
@@ -22,6 +24,7 @@ func (s *Server) check(ctx *fasthttp.RequestCtx) {
 	f := s.facts.Get().(*facts)
 	v := s.judge(st, f, ctx.Request.Header.RawHeaders(), start)
 	policy := s.engine.Policy()
+	v, leased, waited := s.turn(ctx.Conn(), policy, f, v)
 	rule := policy.RuleName(v)
 	f.verdictText = v.AppendToken(f.verdictText[:0], rule)
 
@@ -29,9 +32,12 @@ func (s *Server) check(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.SetCanonical(nameVerdict, f.verdictText)
 	h.SetCanonical(nameCacheControl, valueNoStore)
+	if leased {
+		h.SetCanonical(nameLease, valueLease)
+	}
 	ctx.Response.SetStatusCode(s.status(v, policy.Observing()))
 	s.facts.Put(f)
-	s.stats.check(v, s.now().Sub(start))
+	s.stats.check(v, s.now().Sub(start)-waited)
 }
 
 // judge reads the facts and decides.

@@ -73,7 +73,7 @@ func (w *world) serve(t testing.TB) (check, admin func() net.Conn) {
 	a, b := fasthttputil.NewInmemoryListener(), fasthttputil.NewInmemoryListener()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- w.s.Serve(ctx, a, b, nil, nil) }()
+	go func() { ended <- w.s.Serve(ctx, Listeners{Check: a, Admin: b}, nil, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

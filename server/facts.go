@@ -22,7 +22,7 @@ type facts struct {
 	readings path.Readings
 
 	// Borrowed from the request; see borrow.
-	target, realIP, method, id, proto, host, user, cookie, verdict []byte
+	target, realIP, method, id, proto, host, server, user, cookie, verdict []byte
 
 	pass    cookie.Pass
 	hasPass bool // a valid pass that counts for this request
@@ -46,6 +46,7 @@ const (
 	fieldID
 	fieldProto
 	fieldHost
+	fieldServer
 	fieldUser
 	fieldVerdict
 	fieldForged
@@ -71,7 +72,7 @@ var fields = func() (all [longestHeader + 1][]field) {
 	}
 	for name, place := range map[string]int{
 		"X-Original-URI": fieldTarget, "X-Original-Method": fieldMethod, "X-Real-IP": fieldRealIP, "X-Request-ID": fieldID,
-		"X-Forwarded-Proto": fieldProto, "X-Forwarded-Host": fieldHost, "X-Stile-User": fieldUser, "X-Stile-Verdict": fieldVerdict,
+		"X-Forwarded-Proto": fieldProto, "X-Forwarded-Host": fieldHost, "X-Stile-Server": fieldServer, "X-Stile-User": fieldUser, "X-Stile-Verdict": fieldVerdict,
 		"X-Stile-Forged": fieldForged, "Cookie": fieldCookie, "User-Agent": fieldAgent,
 	} {
 		add(name, place)
@@ -126,7 +127,7 @@ func (f *facts) reset() {
 	f.req.ID = [16]byte{}
 	f.req.Header = decide.Header{}
 	f.req.Agent, f.req.Host, f.req.HasXOU = "", "", false
-	f.target, f.realIP, f.method, f.id, f.proto, f.host, f.user, f.cookie, f.verdict = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	f.target, f.realIP, f.method, f.id, f.proto, f.host, f.server, f.user, f.cookie, f.verdict = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	f.hasPass, f.held = false, false
 	f.fault, f.badTarget = "", false
 }
@@ -150,6 +151,8 @@ func (f *facts) header(name, value []byte) {
 		f.proto = value
 	case at == fieldHost:
 		f.host = value
+	case at == fieldServer:
+		f.server = value
 	case at == fieldUser:
 		f.user = value
 	case at == fieldVerdict:

@@ -27,26 +27,31 @@ func listen(address, key string) (net.Listener, error) {
 		}
 		return ln, nil
 	}
-	if err := removeStale(file, key); err != nil {
+	if err := removeStale(file, "unix", key); err != nil {
 		return nil, err
 	}
+	return listenUnix(file, key, func() (net.Listener, error) { return net.Listen("unix", file) })
+}
+
+// listenUnix opens a socket at a file, which is the owner's alone.
+func listenUnix[T any](file, key string, open func() (T, error)) (T, error) {
 	old := syscall.Umask(0o177)
-	ln, err := net.Listen("unix", file)
+	ln, err := open()
 	syscall.Umask(old)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("listening on %s: its folder is not there: make it, or set [listen] %s", file, key)
+		err = fmt.Errorf("listening on %s: its folder is not there: make it, or set [listen] %s", file, key)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("listening on %s: user id %d may not make a socket there: chown its folder, or set [listen] %s", file, os.Geteuid(), key)
+		err = fmt.Errorf("listening on %s: user id %d may not make a socket there: chown its folder, or set [listen] %s", file, os.Geteuid(), key)
 	case err != nil:
-		return nil, fmt.Errorf("listening: %w", err)
+		err = fmt.Errorf("listening: %w", err)
 	}
-	return ln, nil
+	return ln, err
 }
 
 // removeStale removes a socket that nobody listens on any more. One that is in use,
 // and anything that is no socket, is an error.
-func removeStale(file, key string) error {
+func removeStale(file, network, key string) error {
 	st, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -57,7 +62,7 @@ func removeStale(file, key string) error {
 	if st.Mode()&fs.ModeSocket == 0 {
 		return fmt.Errorf("listening: %s exists and is no socket: remove it, or set [listen] %s", file, key)
 	}
-	conn, err := net.Dial("unix", file)
+	conn, err := net.Dial(network, file)
 	if err == nil {
 		conn.Close()
 		return fmt.Errorf("listening: another process listens on %s: stop it first", file)

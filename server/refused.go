@@ -45,6 +45,9 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 	case decide.Gate:
 		p.Reason, reason = page.Busy, "busy"
 		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	case decide.Closed: // not the site's fault, and over in a moment
+		p.Reason, reason = page.Busy, "busy"
+		ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)
 	default:
 		p.Reason = page.Limit
 		if v.Unsafe {

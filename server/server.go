@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"stile/budget"
 	"stile/config"
 	"stile/decide"
 	"stile/decide/mint"
@@ -43,6 +45,8 @@ type Server struct {
 	now     func() time.Time
 
 	engine *decide.Engine
+	gates  gates
+	holds  holds
 	ledger *mint.Ledger
 	state  atomic.Pointer[state]
 	stats  *stats
@@ -86,6 +90,11 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	if s.engine, err = decide.New(cfg); err != nil {
 		return nil, err
 	}
+	s.gates.start, s.gates.seed = time.Now(), rand.Uint64()
+	s.gates.costs = budget.NewCosts(cfg.State.Keys, budget.Cost{})
+	if err = s.gates.set(cfg); err != nil {
+		return nil, err
+	}
 	s.ledger = mint.New(mint.Options{
 		Keys: cfg.State.Keys, PerNetworkDay: uint32(cfg.Pass.PerNetworkDay), Target: cfg.Challenge.Target,
 		Base: bitsFor(cfg.Challenge.Target),
@@ -93,12 +102,13 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	s.state.Store(st)
 	s.stats = newStats(s)
 	s.stats.reloaded(true, s.now())
+	s.restore()
 	return s, nil
 }
 
 // Run listens and serves until ctx ends, then lets open requests finish for up to
 // drainTime. reload is read for as long: each value asks for the configuration to be
-// read again. ready is called once both listeners are open.
+// read again. ready is called once all listeners are open.
 func (s *Server) Run(ctx context.Context, reload <-chan struct{}, ready func()) error {
 	at := s.started.Listen
 	admin, err := listen(at.Admin, "admin")
@@ -115,18 +125,34 @@ func (s *Server) Run(ctx context.Context, reload <-chan struct{}, ready func()) 
 			return errors.Join(err, admin.Close(), check.Close())
 		}
 	}
-	s.log.Info("listening", "check", at.Check, "for", access, "admin", at.Admin)
-	return s.Serve(ctx, check, admin, reload, ready)
+	lease, err := listenLease(at.Lease, at.Group, s.log)
+	if err != nil {
+		return errors.Join(err, admin.Close(), check.Close())
+	}
+	s.log.Info("listening", "check", at.Check, "for", access, "lease", at.Lease, "admin", at.Admin)
+	return s.Serve(ctx, Listeners{check, admin, lease}, reload, ready)
 }
 
-// Serve is Run on listeners that are open already.
-func (s *Server) Serve(ctx context.Context, check, admin net.Listener, reload <-chan struct{}, ready func()) error {
+// Listeners are where the daemon is spoken to.
+type Listeners struct {
+	Check, Admin net.Listener
+	Lease        *net.UnixConn // datagrams; nil: no end of a request is told, leases end by themselves
+}
+
+// Serve is Run on listeners that are open already. It closes them.
+func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}, ready func()) error {
 	gate := s.fasthttpServer(s.handle)
 	side := s.fasthttpServer(s.handleAdmin)
 	side.ReadBufferSize, side.ReadTimeout, side.Concurrency = 0, 10*time.Second, 64
 	failed := make(chan error, 2)
-	go func() { failed <- gate.Serve(&listener{Listener: check, log: s.log, visitor: true}) }()
-	go func() { failed <- side.Serve(&listener{Listener: admin, log: s.log}) }()
+	s.gates.run(ctx) // when ctx ends those who wait are answered at once
+	go s.saveNowAndThen(ctx)
+	if at.Lease != nil {
+		go s.readEnds(at.Lease)
+		defer at.Lease.Close()
+	}
+	go func() { failed <- gate.Serve(&listener{Listener: at.Check, log: s.log, visitor: true}) }()
+	go func() { failed <- side.Serve(&listener{Listener: at.Admin, log: s.log}) }()
 	if ready != nil {
 		ready()
 	}
@@ -147,7 +173,9 @@ func (s *Server) Serve(ctx context.Context, check, admin net.Listener, reload <-
 				s.log.Warn("nginx has asked nothing since the start: is the include in a server, and may nginx's workers open the socket?", "check", s.started.Listen.Check)
 			}
 		case <-ctx.Done():
-			return s.drain(gate, side)
+			err := s.drain(gate, side)
+			s.save()
+			return err
 		}
 	}
 }
@@ -298,6 +326,10 @@ func (s *Server) reload() error {
 	st := newState(cfg, ring)
 	listen, state := cfg.Listen, cfg.State
 	cfg.State = s.started.State // tables of another size would be empty ones
+	// The gates first: a rule of the new policy finds its own.
+	if err := s.gates.set(cfg); err != nil {
+		return err
+	}
 	if err := s.engine.Reload(cfg); err != nil {
 		return err
 	}

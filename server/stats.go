@@ -18,7 +18,7 @@ import (
 type stats struct {
 	set            *metrics.Set
 	checks         [3][decide.Reasons]*metrics.Counter
-	duration       histogram
+	duration       *histogram
 	issued         *metrics.Counter
 	issuedWaits    *metrics.Counter
 	solved         *metrics.Counter
@@ -28,12 +28,15 @@ type stats struct {
 	misconfig      map[string]*metrics.Counter
 	panics         *metrics.Counter
 	protocolErrors *metrics.Counter
+	lines          [len(lineResults)]*metrics.Counter // of the lease log
+	unfinished     *metrics.Counter
+	saveErrors     *metrics.Counter
 	reloads        *metrics.Counter
 	reloadErrors   *metrics.Counter
 	reloadOK       atomic.Int64
 	reloadAt       atomic.Int64
 
-	saidMisconfig, saidPanic throttle
+	saidMisconfig, saidPanic, saidLease, saidSave throttle
 }
 
 // What a visitor does for a pass.
@@ -52,7 +55,7 @@ var failureNames = [kinds][]string{
 var kindNames = [kinds]string{kindWork: "pow", kindWait: "wait"}
 
 func newStats(s *Server) *stats {
-	st := &stats{set: metrics.NewSet(), misconfig: map[string]*metrics.Counter{}}
+	st := &stats{set: metrics.NewSet(), duration: newHistogram(checkBounds), misconfig: map[string]*metrics.Counter{}}
 	counter := func(format string, a ...any) *metrics.Counter { return st.set.NewCounter(fmt.Sprintf(format, a...)) }
 	for _, a := range []decide.Action{decide.Allow, decide.Challenge, decide.Refuse} {
 		for r := decide.Reason(0); r < decide.Reasons; r++ {
@@ -77,6 +80,11 @@ func newStats(s *Server) *stats {
 	}
 	st.panics = counter("stile_panics_total")
 	st.protocolErrors = counter("stile_protocol_errors_total")
+	for r, name := range lineResults {
+		st.lines[r] = counter("stile_lease_lines_total{result=%q}", name)
+	}
+	st.unfinished = counter("stile_lease_lines_total{result=%q}", "unfinished")
+	st.saveErrors = counter("stile_state_errors_total")
 	st.reloads = counter("stile_config_reloads_total")
 	st.reloadErrors = counter("stile_config_reload_errors_total")
 	gauge := func(name string, f func() float64) { st.set.NewGauge(name, f) }
@@ -89,6 +97,7 @@ func newStats(s *Server) *stats {
 		}
 		return 0
 	})
+	gauge("stile_gate_unreleased_servers", func() float64 { return float64(s.gates.servers.mute()) })
 	gauge("stile_challenge_base_bits", func() float64 { return float64(s.ledger.BaseBits()) })
 	return st
 }
@@ -160,14 +169,16 @@ func (st *stats) reloaded(ok bool, now time.Time) {
 	st.reloadAt.Store(now.Unix())
 }
 
-func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, now int64) {
+func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, g *gates, now int64) {
 	st.set.WritePrometheus(w)
-	st.duration.write(w, "stile_check_duration_seconds")
+	st.duration.write(w, "stile_check_duration_seconds", "")
 	table := func(name string, used, size int) {
 		fmt.Fprintf(w, "stile_table_entries{table=%q} %d\nstile_table_entries_max{table=%q} %d\n", name, used, name, size)
 	}
 	p.Tables(now, table)
 	l.Tables(now, table)
+	table("costs", g.costs.Len(), g.costs.Cap())
+	g.write(w)
 	p.Rules(func(name string, hits, observed uint64) {
 		fmt.Fprintf(w, "stile_rule_hits_total{rule=%q} %d\n", name, hits)
 		if observed > 0 {
