@@ -21,8 +21,8 @@ var sizes = []struct {
 var amountText = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)$`)
 
 // Parse reads an amount as a gate's budget and costs are written: "16MiB" or "1.5GB"
-// of bytes, "8s" or "500ms" of backend time, "8" requests. What is less than a byte or
-// a microsecond is cut off. The error says what to write. It allows 0 and knows no
+// of bytes, "8s" or "500ms" of backend time, "8" requests. It is rounded to whole bytes
+// and microseconds. The error says what to write. It allows 0 and knows no
 // bounds; an absurd amount is a large one.
 func (u Unit) Parse(s string) (int64, error) {
 	switch u {
@@ -31,7 +31,7 @@ func (u Unit) Parse(s string) (int64, error) {
 			for _, size := range sizes {
 				if size.name == g[2] {
 					n, _ := strconv.ParseFloat(g[1], 64) // an infinite one is large
-					return int64(min(n*float64(size.is), 1<<62)), nil
+					return int64(min(math.Round(n*float64(size.is)), 1<<62)), nil
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func (u Unit) Parse(s string) (int64, error) {
 		return 0, errors.New(`want a number and a unit (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB), such as "1MiB"`)
 	case Micros:
 		if d, err := parseDuration(s); err == nil {
-			return d.Microseconds(), nil
+			return d.Round(time.Microsecond).Microseconds(), nil
 		}
 		if hint := meantDuration(s); hint != "" {
 			return 0, fmt.Errorf("did you mean %q?", hint)

@@ -67,7 +67,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Mode != Enforce || c.Listen.Check != "unix:/run/stile/stile.sock" || c.Listen.Admin+c.Listen.Group != "127.0.0.1:9406" || c.Key.File != "/var/lib/stile/key" ||
+	if c.Mode != Enforce || c.Listen.Check != "unix:/run/stile/stile.sock" || c.Listen.Lease != "unix:/run/stile/lease.sock" || c.Listen.Admin+c.Listen.Group != "127.0.0.1:9406" || c.Key.File != "/var/lib/stile/key" ||
 		c.Pass.Cookie != "stile" || c.Pass.Lifetime != 24*time.Hour || c.Pass.Bind != Roam || c.Pass.PerNetworkDay != 1000 ||
 		c.State.Dir != "/var/lib/stile" || c.State.Keys != 65536 || c.Challenge.Kind != "pow" || c.Challenge.Status != 503 ||
 		c.Challenge.Target != time.Second || c.Challenge.Title+c.Challenge.Logo+c.Challenge.Contact != "" {

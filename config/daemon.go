@@ -101,6 +101,8 @@ func (t *table) address(key string, to *string) {
 	}
 	if file, unix := strings.CutPrefix(s, "unix:"); unix {
 		switch {
+		case !isAbsolute(file) && key == "lease":
+			t.wrong(key, "want an absolute path, such as %q", exampleOf(key))
 		case !isAbsolute(file):
 			t.wrong(key, "want an absolute path, such as %q", exampleOf("check"))
 		case len(file) > 107:

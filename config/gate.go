@@ -52,12 +52,12 @@ func (in *reading) readGate(t *table) {
 
 // fixed finds what cannot be meant together with a cost that is the same for all.
 func (t *table) fixed(g *Gate) {
-	how := `cost = "learned", "file:…" or "header"`
+	how := `write cost = "learned"`
 	if g.Unit == Requests {
-		how = "a budget of bytes or of time"
+		how = `give the budget a unit, such as "16MiB" or "8s"`
 	}
 	if t.has("unseen") {
-		t.wrong("unseen", "every request costs %s, known or not: take it out, or write %s", g.Unit.Format(g.Fixed), how)
+		t.wrong("unseen", "every request costs %s, known or not: take it out, or %s", g.Unit.Format(g.Fixed), how)
 	}
 	if t.has("scale") {
 		t.wrong("scale", "every request costs %s: write the product as cost and take scale out", g.Unit.Format(g.Fixed))
@@ -81,8 +81,8 @@ func (t *table) budget(key string, g *Gate) (ok bool) {
 		return false
 	case int64:
 		g.Unit = Requests
-		if most := g.Unit.most(); v > most {
-			t.wrong(key, "want 1 to %d requests; if bytes are meant, write %s", most, Bytes.written(min(v, Bytes.most())))
+		if v > g.Unit.most() {
+			t.tooMany(key, v)
 			return false
 		}
 	case string:
@@ -91,7 +91,11 @@ func (t *table) budget(key string, g *Gate) (ok bool) {
 		_, microsErr := Micros.Parse(v)
 		switch {
 		case isDigits(v):
-			t.wrong(key, "want %s = %s for requests, without quotes, or a unit such as %q or %q", key, v, brief(v)+"MiB", brief(v)+"s")
+			if n, _ := Requests.Parse(v); n > Requests.most() {
+				t.tooMany(key, n)
+			} else {
+				t.wrong(key, "want %s = %d for requests, without quotes, or a unit such as %q or %q", key, n, v+"MiB", v+"s")
+			}
 			return false
 		case isMinutes && isDigits(minutes) && len(minutes) < 6:
 			n, _ := strconv.Atoi(minutes)
@@ -117,6 +121,11 @@ func (t *table) budget(key string, g *Gate) (ok bool) {
 	}
 	g.Budget, ok = t.amount(key, g.Unit, g.Unit.least(), g.Unit.most(), "")
 	return ok
+}
+
+// tooMany reports a budget without a unit that no number of requests can be.
+func (t *table) tooMany(key string, n int64) {
+	t.wrong(key, "want 1 to %d requests; if bytes are meant, write %s", Requests.most(), Bytes.written(min(n, Bytes.most())))
 }
 
 // wait reads how long a request may wait in the daemon.
@@ -167,10 +176,10 @@ func (t *table) cost(key string, g *Gate, unit bool) {
 		t.wrong(key, "want the file's path too, such as %q", "file:/srv/verified/{2}/{3}.json")
 	case path.IsAbs(s) || strings.Contains(s, "://"):
 		t.wrong(key, "want a path on this machine after file:, such as %q", "file:/srv/verified/{2}/{3}.json")
-	case isText && g.Unit != Requests && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_- ") == "":
-		want := fmt.Sprintf(`want "learned", "header" or an amount such as %s`, g.Unit.written(max(g.Budget/8, g.Unit.least())))
+	case g.Unit != Requests && !isAmount(t.keys[key]):
+		want := `want "learned", "header" or a time such as "500ms"`
 		if g.Unit == Bytes {
-			want = fmt.Sprintf(`want "learned", "header", "file:/…/{1}" or a size such as %s`, g.Unit.written(max(g.Budget/8, 1)))
+			want = `want "learned", "header", "file:/…/{1}" or a size such as "1MiB"`
 		}
 		if hint := didYouMean(s, []string{"learned", "header"}); hint != "" {
 			want += ": " + hint
@@ -180,6 +189,13 @@ func (t *table) cost(key string, g *Gate, unit bool) {
 		g.Cost = CostFixed
 		g.Fixed, _ = t.amount(key, g.Unit, g.Unit.least(), g.Budget, t.alone(key, g))
 	}
+}
+
+// isAmount tells whether a value, right or wrong, is meant for a number or an amount.
+func isAmount(v any) bool {
+	s, isText := v.(string)
+	_, isNumber := v.(int64)
+	return isNumber || isText && strings.ContainsAny(s, "0123456789")
 }
 
 var costSegment = regexp.MustCompile(`\{([0-9]{1,9})\}`)

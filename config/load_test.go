@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // difference says where two configurations are not the same; "" if they are.
@@ -189,10 +190,24 @@ func FuzzParse(f *testing.F) {
 				if r.Do < Allow || r.Do > Suspect || r.Level < 1 || r.Level > 3 || r.Name == "" || (r.Do == MeterAction) && len(r.Meters) == 0 {
 					t.Errorf("%+v", r)
 				}
+				if r.Gate < 0 || r.Gate > len(c.Gates) {
+					t.Errorf("%+v: %d gates", r, len(c.Gates))
+				}
 				for _, m := range r.Meters {
 					if m >= len(c.Meters) {
 						t.Errorf("%+v: %d meters", r, len(c.Meters))
 					}
+				}
+			}
+			if len(c.Gates) > maxGates {
+				t.Errorf("%d gates", len(c.Gates))
+			}
+			for _, g := range c.Gates {
+				if g.Name == "" || g.Budget < 1 || g.Budget > 1<<50 || g.FreeBelow < 0 || g.FreeBelow > g.Budget || g.Queue < 0 || g.PerCaller < 0 ||
+					g.Wait < 100*time.Millisecond || g.Wait > MaxWait || g.Lease < time.Second || g.Lease > time.Hour ||
+					g.Unseen < 1 || g.Unseen > g.Budget || !(g.Scale >= 0.001 && g.Scale <= 1e6) ||
+					(g.Cost == CostFixed) != (g.Fixed > 0) || g.Fixed > g.Budget || (g.Cost == CostFile) != (g.File != "") {
+					t.Errorf("%+v", g)
 				}
 			}
 			return

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stile/decide/path"
 	"stile/decide/pattern"
@@ -69,7 +70,19 @@ func TestGenericBudgets(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("meters\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	if len(c.Gates) != 1 {
+		t.Fatalf("gates %+v", c.Gates)
+	}
+	g := c.Gates[0]
+	g.Pos = Pos{}
+	if want := (Gate{Name: "expensive", Budget: 8, Queue: 32, PerCaller: 4, Wait: 20 * time.Second, Lease: time.Minute, Fixed: 1, Unseen: 4, Scale: 1}); g != want {
+		t.Errorf("gate %+v, want %+v", g, want)
+	}
 	for _, r := range c.Rules {
+		// What the meters of expensive pages count, and nothing else, waits for a place.
+		if expensive := slices.ContainsFunc(r.Meters, func(i int) bool { return c.Meters[i].Name == "expensive" }); expensive != (r.Gate == 1) {
+			t.Errorf("rule %q: meters %v and gate %d", r.Name, r.Meters, r.Gate)
+		}
 		// Exempt never means free: only what must always be reached is not counted.
 		if r.Do != MeterAction && r.Name != "generic/always" {
 			t.Errorf("rule %q: %s", r.Name, r.Do)

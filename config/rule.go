@@ -51,7 +51,9 @@ func (in *reading) readRule(t *table) {
 	}
 	meters := t.texts("meter")
 	var gate *item
-	if s, ok := t.text("gate"); ok {
+	if _, list := t.keys["gate"].([]any); list {
+		t.wrong("gate", "a rule has one gate: want its name, such as gate = %q", exampleOf("gate"))
+	} else if s, ok := t.text("gate"); ok {
 		gate = &item{s, t.node.at("gate")}
 	}
 	t.combination(&r, meters)
@@ -119,11 +121,11 @@ func (t *table) combination(r *Rule, meters []item) {
 	switch {
 	case !t.has("gate"):
 	case r.Do == Suspect:
-		t.wrong("gate", `a suspect rule lets nothing through: take gate out, and give it to a rule below with do = "meter"`)
+		t.wrong("gate", `a suspect rule holds nobody: take gate out, and give it to a rule below with do = "meter"`)
 	case r.Do == Deny || r.Do == Trap:
 		t.wrong("gate", `with do = %q nothing reaches the backend: take gate out`, r.Do)
 	case r.Mode == Observe:
-		t.wrong("gate", `a rule in observe mode holds nobody: take gate out until mode = "enforce"`)
+		t.wrong("gate", `with mode = "observe" the rule holds nobody, and gate has no effect: take one of the two out`)
 	}
 	if len(meters) > maxRuleMeters {
 		t.wrong("meter", "want at most %d", maxRuleMeters)

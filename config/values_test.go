@@ -310,6 +310,13 @@ func TestWords(t *testing.T) {
 	f(Roam.String()+BindNetwork.String()+BindNone.String(), "roamnetworknone")
 	f(Allow.String()+MeterAction.String()+Challenge.String()+Deny.String()+Trap.String()+Suspect.String(), "allowmeterchallengedenytrapsuspect")
 	f(Auto.String()+Never.String()+Action(0).String(), "autonevernone")
+	for kind, words := range otherWordsOf {
+		for word, other := range words {
+			if !slices.Contains(known[kind], other) || slices.Contains(known[kind], word) {
+				t.Errorf("in %s %q is said to mean %q", bracketed(kind), word, other)
+			}
+		}
+	}
 	for word, other := range otherWords {
 		if !(homes(other) != "" || slices.ContainsFunc(actions, func(c choice[Action]) bool { return c.word == other }) ||
 			slices.ContainsFunc(modes, func(c choice[Mode]) bool { return c.word == other }) || slices.ContainsFunc(proofs, func(c choice[Proof]) bool { return c.word == other })) {
