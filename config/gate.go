@@ -149,18 +149,14 @@ func (t *table) cost(key string, g *Gate, unit bool) {
 	} else {
 		g.Cost = CostLearned
 	}
-	s, isText := t.keys[key].(string)
+	s, _ := t.keys[key].(string)
 	file, isFile := strings.CutPrefix(s, "file:")
 	word := isFile || s == "learned" || s == "header"
 	switch {
 	case !t.has(key):
 	case !unit && isFile:
-		g.Cost = CostFile
 		t.costFile(key, file)
-	case !unit && isText && word:
-		g.Cost = CostLearned
 	case !unit:
-		g.Cost = CostFixed
 	case word && g.Unit == Requests:
 		t.wrong(key, `a budget of requests counts each alike: write cost = 1, or give the budget a unit, such as "16MiB" or "8s"`)
 	case s == "learned":
