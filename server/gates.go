@@ -24,9 +24,9 @@ type gates struct {
 	seed    uint64    // of the keys of paths, kept with what has been learned
 	start   time.Time // of the monotonic clock
 
-	mu      sync.Mutex // for the rest: set and run
-	running context.Context
-	done    sync.WaitGroup
+	mu      sync.Mutex // of set, run and close
+	running bool
+	done    sync.WaitGroup // of those that run
 }
 
 // gateSet is immutable.
@@ -74,7 +74,7 @@ func (g *gates) set(cfg *config.Config) error {
 				panic("BUG: options that were taken before: " + err.Error())
 			}
 			n.end = o.end
-		} else if g.running != nil {
+		} else if g.running {
 			g.runOne(n)
 		}
 	}
@@ -133,10 +133,10 @@ func (s *Server) holdGate(name string) (holdGate, bool) {
 // monotonic is the gates' clock.
 func (s *Server) monotonic() int64 { return s.gates.clock() }
 
-// run lets time pass in the gates until ctx ends; then those who wait are answered.
-func (g *gates) run(ctx context.Context) {
+// run lets time pass in the gates, until close.
+func (g *gates) run() {
 	g.mu.Lock()
-	g.running = ctx
+	g.running = true
 	for _, n := range g.current.Load().list {
 		g.runOne(n)
 	}
@@ -144,9 +144,24 @@ func (g *gates) run(ctx context.Context) {
 }
 
 func (g *gates) runOne(n *gate) {
-	ctx, end := context.WithCancel(g.running)
+	ctx, end := context.WithCancel(context.Background())
 	n.end = end
 	g.done.Go(func() { n.in.Run(ctx, g.clock) })
+}
+
+// close answers everybody who waits, and lets nobody in from now on. It returns how many
+// waited.
+func (g *gates) close() (waited int) {
+	g.mu.Lock()
+	for _, n := range g.current.Load().list {
+		waited += n.in.Stats(g.clock()).Waiting
+		if n.end != nil {
+			n.end()
+		}
+	}
+	g.mu.Unlock()
+	g.done.Wait()
+	return waited
 }
 
 // route is the key of a rule and its gate, of which costs are learned together.

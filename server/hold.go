@@ -94,7 +94,10 @@ func (s *Server) holdAsked(name, cost string) (gate *budget.Gate, n int64, statu
 	if err != nil {
 		return nil, 0, fasthttp.StatusBadRequest, fmt.Sprintf("cost %.100q: %v", cost, err)
 	}
-	return h.gate, max(n, 1), 0, ""
+	if n < 1 {
+		return nil, 0, fasthttp.StatusBadRequest, fmt.Sprintf("cost %.100q: want more than nothing", cost)
+	}
+	return h.gate, n, 0, ""
 }
 
 // serveHold serves one job's connection to its end.

@@ -14,7 +14,17 @@ func TestReadmeNamesEveryMetric(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, gateTOML)
+	w := newWorld(t, gateTOML+`
+[[gate]]
+name = "bytes"
+budget = "1MiB"
+[[gate]]
+name = "time"
+budget = "8s"
+[[gate]]
+name = "requests"
+budget = 8
+`)
 	for range 3 {
 		w.check("GET /", "192.0.2.1")
 	}

@@ -36,6 +36,10 @@ const idleTimeout = 90 * time.Second
 // drainTime is how long Run waits for open requests after its context has ended.
 const drainTime = 5 * time.Second
 
+// pageTime is how long a daemon that stops still serves pages to those who waited in a
+// gate and have been refused.
+const pageTime = 250 * time.Millisecond
+
 // Server is the daemon. Make it with New, then call Run once.
 type Server struct {
 	load    func() (*config.Config, error)
@@ -145,7 +149,7 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 	side := s.fasthttpServer(s.handleAdmin)
 	side.ReadBufferSize, side.ReadTimeout, side.Concurrency = 0, 10*time.Second, 64
 	failed := make(chan error, 2)
-	s.gates.run(ctx) // when ctx ends those who wait are answered at once
+	s.gates.run()
 	go s.saveNowAndThen(ctx)
 	if at.Lease != nil {
 		go s.readEnds(at.Lease)
@@ -173,6 +177,10 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 				s.log.Warn("nginx has asked nothing since the start: is the include in a server, and may nginx's workers open the socket?", "check", s.started.Listen.Check)
 			}
 		case <-ctx.Done():
+			if s.gates.close() > 0 {
+				// nginx now fetches a page for each of them.
+				time.Sleep(pageTime)
+			}
 			err := s.drain(gate, side)
 			s.save()
 			return err

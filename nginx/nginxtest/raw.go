@@ -67,7 +67,14 @@ type Conn struct {
 // a while.
 func (n *Nginx) Dial(port int) *Conn {
 	n.t.Helper()
-	c, err := net.Dial("tcp", n.Addr(port))
+	return n.DialFrom(port, "127.0.0.1")
+}
+
+// DialFrom is Dial from another address of this machine.
+func (n *Nginx) DialFrom(port int, from string) *Conn {
+	n.t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.Dial("tcp", n.Addr(port))
 	if err != nil {
 		n.t.Fatalf("nginxtest: %s", err)
 	}
