@@ -231,15 +231,15 @@ func (g *gates) write(w io.Writer) {
 		st := n.in.Stats(g.clock())
 		gauge := func(name string, v float64) { fmt.Fprintf(w, "stile_gate_%s{%s} %g\n", name, label, v) }
 		count := func(name string, v uint64) { fmt.Fprintf(w, "stile_gate_%s_total{%s} %d\n", name, label, v) }
-		unit, scale := "requests", 1.0
+		unit, of := "requests", 1.0
 		switch n.cfg.Unit {
 		case config.Bytes:
 			unit = "bytes"
 		case config.Micros:
-			unit, scale = "seconds", 1e-6
+			unit, of = "seconds", 1e6
 		}
-		gauge("budget_"+unit, float64(st.Budget)*scale)
-		gauge("inflight_"+unit, float64(st.InFlight)*scale)
+		gauge("budget_"+unit, float64(st.Budget)/of)
+		gauge("inflight_"+unit, float64(st.InFlight)/of)
 		gauge("leases", float64(st.Leases))
 		gauge("queue_length", float64(st.Waiting))
 		gauge("head_wait_seconds", st.HeadWait.Seconds())

@@ -38,14 +38,14 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 	}
 	p := page.Refused{Posted: f.req.Method != "GET" && f.req.Method != "HEAD"}
 	reason := "too-many-requests"
-	switch v.Reason {
-	case decide.Deny:
+	switch {
+	case v.Reason == decide.Deny:
 		p.Reason, reason = page.Denied, "denied"
 		ctx.Response.SetStatusCode(fasthttp.StatusForbidden)
-	case decide.Gate:
+	case v.Reason == decide.Gate && !v.Unsafe:
 		p.Reason, reason = page.Busy, "busy"
 		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
-	case decide.Closed: // not the site's fault, and over in a moment
+	case v.Reason == decide.Closed: // not the site's fault, and over in a moment
 		p.Reason, reason = page.Busy, "busy"
 		ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)
 	default:
