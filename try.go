@@ -155,8 +155,8 @@ Ctrl-C ends it.
 
 // demoDaemon is stile with the demo's rules, and everything it writes in dir.
 func demoDaemon(dir string) (*server.Server, error) {
-	text := fmt.Sprintf("include = []\n[listen]\ncheck = %q\nadmin = %q\n[key]\nfile = %q\n[state]\ndir = %q\n%s",
-		"unix:"+filepath.Join(dir, "stile.sock"), "unix:"+filepath.Join(dir, "admin.sock"), filepath.Join(dir, "key"), dir, tryPolicy)
+	text := fmt.Sprintf("include = []\n[listen]\ncheck = %q\nadmin = %q\nlease = %q\n[key]\nfile = %q\n[state]\ndir = %q\n%s",
+		"unix:"+filepath.Join(dir, "stile.sock"), "unix:"+filepath.Join(dir, "admin.sock"), "unix:"+filepath.Join(dir, "lease.sock"), filepath.Join(dir, "key"), dir, tryPolicy)
 	cfg, err := config.Parse("try", []byte(text))
 	if err != nil {
 		return nil, err

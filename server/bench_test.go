@@ -38,12 +38,51 @@ func BenchmarkCheck(b *testing.B) {
 	w.s.now = time.Now
 	ctx := checkRequest(b, w.s)
 	raw := ctx.Request.Header.RawHeaders()
-	at := strings.Index(string(raw), "X-Request-ID: ") + len("X-Request-ID: ")
+	at := idAt(raw)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		copy(raw[at:], fmt8(i)) // each is a request of its own
 		ctx.Response.Reset()
 		w.s.handle(ctx)
+	}
+}
+
+func idAt(raw []byte) int {
+	const name = "X-Request-ID: "
+	return strings.Index(string(raw), name) + len(name)
+}
+
+func gatedTOML(gate string) string {
+	return "include = []\n[[gate]]\nname = \"g\"\n" + gate + `
+[[meter]]
+name = "m"
+window = "1m"
+stranger = 1000000
+pass = 1000000
+[[rule]]
+name = "packages"
+path = "/packages/**"
+do = "meter"
+meter = "m"
+gate = "g"
+`
+}
+
+// BenchmarkGatedCheck is the same of a request that has to pass a gate, and its end.
+func BenchmarkGatedCheck(b *testing.B) {
+	w := newWorld(b, gatedTOML(`budget = "16MiB"`))
+	w.s.now = time.Now
+	ctx := checkRequest(b, w.s)
+	raw := ctx.Request.Header.RawHeaders()
+	at := idAt(raw)
+	line := []byte("<190>Nov 30 04:43:02 stile: 00112233445566778899aabbccddeeff 200 5000 0.010 - OK")
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		copy(raw[at:], fmt8(i))
+		copy(line[len("<190>Nov 30 04:43:02 stile: "):], fmt8(i))
+		ctx.Response.Reset()
+		w.s.handle(ctx)
+		w.s.ended(line)
 	}
 }
 

@@ -39,6 +39,7 @@ func newWorld(t testing.TB, toml string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.State.Dir = dir
 	w := &world{t: t, now: time.Unix(1_800_000_000, 0)}
 	w.s, err = New(cfg, Options{Version: "test", Now: func() time.Time { return w.now }})
 	if err != nil {

@@ -89,6 +89,7 @@ include = []
 [listen]
 check = "unix:DIR/stile.sock"
 admin = "unix:DIR/admin.sock"
+lease = "unix:DIR/lease.sock"
 group = "GROUP"
 [key]
 file = "DIR/key"

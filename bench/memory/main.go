@@ -41,7 +41,7 @@ func run() error {
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "s")
 	file := filepath.Join(dir, "stile.toml")
-	text := fmt.Sprintf("[listen]\ncheck = \"unix:%s\"\nadmin = \"unix:%s/a\"\n[key]\nfile = \"%s/key\"\n[state]\ndir = \"%s\"\n", socket, dir, dir, dir)
+	text := fmt.Sprintf("[listen]\ncheck = \"unix:%s\"\nadmin = \"unix:%s/a\"\nlease = \"unix:%s/l\"\n[key]\nfile = \"%s/key\"\n[state]\ndir = \"%s\"\n", socket, dir, dir, dir, dir)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
