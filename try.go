@@ -27,6 +27,20 @@ name = "demo"
 window = "1m"
 stranger = 3
 pass = 30
+[[meter]]
+name = "renders"
+window = "1m"
+stranger = 60
+pass = 60
+[[gate]]
+name = "render"
+budget = 1
+[[rule]]
+name = "renders"
+path = "/render/**"
+do = "meter"
+meter = ["renders"]
+gate = "render"
 [[rule]]
 name = "the slow page"
 path = "/slow/**"
@@ -144,11 +158,13 @@ A site that stile protects is on http://%[1]s/
 
   open   http://%[1]s/             free for all
   open   http://%[1]s/slow/        takes 2 s; three a minute, then your browser is asked for a proof
+  open   http://%[1]s/render/      takes 2 s, and the server makes one at a time: the others wait their turn
   open   http://%[1]s/proof/       asks for a proof at once
   open   http://%[1]s/closed/      refused
 
   curl -i http://%[1]s/proof/      a program gets a line of text and 503, never a page
   for i in 1 2 3 4 5; do curl -s -o /dev/null -w '%%{http_code}\n' http://%[1]s/slow/; done
+  for i in 1 2 3 4 5; do curl -s -o /dev/null -w '%%{http_code} after %%{time_total} s\n' http://%[1]s/render/ & done; wait
 
 Ctrl-C ends it.
 `
@@ -189,7 +205,7 @@ func startNginx(program, dir, listen, backend string) (*exec.Cmd, error) {
 daemon off; worker_processes 1; pid DIR/nginx.pid; error_log stderr error;
 events { worker_connections 512; }
 http {
-  access_log off;
+  access_log DIR/access.log;
   client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
   uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
   include conf.d/stile.conf;
@@ -197,6 +213,7 @@ http {
     listen LISTEN;
     include snippets/stile.conf;
     location / { proxy_pass http://BACKEND; }
+    location /render/ { include snippets/stile-gate.conf; proxy_pass http://BACKEND; }
   }
 }
 `)
@@ -238,7 +255,7 @@ func waitFor(ctx context.Context, addr string, ended chan error, cmd *exec.Cmd) 
 func demoSite() http.Handler {
 	page := func(title, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/slow/" {
+			if strings.HasPrefix(r.URL.Path, "/slow/") || strings.HasPrefix(r.URL.Path, "/render/") {
 				select {
 				case <-time.After(2 * time.Second): // the expensive work
 				case <-r.Context().Done():
@@ -246,12 +263,13 @@ func demoSite() http.Handler {
 				}
 			}
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			fmt.Fprintf(w, "<!doctype html><html lang=en><meta name=viewport content='width=device-width'><title>%s</title><body style='font:1rem/1.5 sans-serif;max-width:40em;margin:3em auto;padding:0 1em'><h1>%s</h1><p>%s</p><p><a href=/>Start</a> · <a href=/slow/>Slow page</a> · <a href=/proof/>Proof first</a> · <a href=/closed/>Closed</a></p>", title, title, text)
+			fmt.Fprintf(w, "<!doctype html><html lang=en><meta name=viewport content='width=device-width'><title>%s</title><body style='font:1rem/1.5 sans-serif;max-width:40em;margin:3em auto;padding:0 1em'><h1>%s</h1><p>%s</p><p><a href=/>Start</a> · <a href=/slow/>Slow page</a> · <a href=/render/>One at a time</a> · <a href=/proof/>Proof first</a> · <a href=/closed/>Closed</a></p>", title, title, text)
 		}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/{$}", page("A small site", "This page is free for all. The others are guarded."))
 	mux.Handle("/slow/", page("The slow page", "This page took two seconds of the server's time. Three a minute are free, then a proof is asked for; with it there are thirty."))
+	mux.Handle("/render/", page("One at a time", "This page took two seconds, and the server makes one at a time: whoever comes meanwhile waits for a turn, four of one address at most."))
 	mux.Handle("/proof/", page("You are in", "Your browser has done a second of work for this, and keeps a pass for a day."))
 	return mux
 }

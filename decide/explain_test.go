@@ -143,3 +143,37 @@ func TestExplainSaysOnceWhatNginxAnswers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Step 11 is told from the configuration.
+func TestExplainGate(t *testing.T) {
+	f := func(gate, header string, want ...string) {
+		t.Helper()
+		cfg, err := config.Parse("x.toml", []byte("include = []\n[[gate]]\nname = \"g\"\n"+gate+"\n[[rule]]\nname = \"r\"\npath = \"/x/**\"\ndo = \"allow\"\ngate = \"g\"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := compile(cfg, nil, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewRequest("GET", "/x/y", "", map[string]string{"Sec-Purpose": header})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, s := range p.Explain(r, 503) {
+			if s.What == "11 gate" {
+				said += s.Outcome
+			}
+		}
+		for _, w := range want {
+			if !strings.Contains(said, w) {
+				t.Errorf("%s: no %q in: %s", gate, w, said)
+			}
+		}
+	}
+	f(`budget = 8`, "", `"g"`, "what is free of 8 requests", "waits its turn, up to 20s", "it costs 1 request", "a stranger needs a pass for more than 4 requests")
+	f(`budget = "16MiB"`, "prefetch", "refused at once, for it is a prefetch", "what this path has cost before", "or 8MiB")
+	f("budget = \"16MiB\"\ncost = \"file:/srv/{2}.json\"\nscale = 24", "", "the size of /srv/{2}.json times 24")
+	f("budget = \"8s\"\ncost = \"header\"", "", "X-Stile-Cost", "4s")
+}
