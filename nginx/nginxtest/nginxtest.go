@@ -60,6 +60,9 @@ type Options struct {
 	// Workers is the number of worker processes. Default: 1.
 	Workers int
 
+	// Shutdown is how long an old worker may take for its requests after a reload. Default: 1s.
+	Shutdown time.Duration
+
 	// Connections is the number of connections of a worker, to clients, to the daemon and to the application. Default: 1024.
 	Connections int
 }
@@ -270,16 +273,20 @@ func (n *Nginx) mainFile(o Options) string {
 	if connections == 0 {
 		connections = 1024
 	}
+	shutdown := o.Shutdown
+	if shutdown == 0 {
+		shutdown = time.Second
+	}
 	files := connections + 128 // for logs, sockets and temporary files
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Max < uint64(files) {
 		n.t.Fatalf("nginxtest: this machine allows a process %d open files, and nginx wants %d", limit.Max, files)
 	}
-	return fmt.Sprintf(`%s
+	return fmt.Sprintf(`%[1]s
 daemon off;
-worker_processes %d;
-worker_shutdown_timeout 1s;
-worker_rlimit_nofile %d;
+worker_processes %[2]d;
+worker_shutdown_timeout %[7]dms;
+worker_rlimit_nofile %[3]d;
 pid       %[4]s/nginx.pid;
 lock_file %[4]s/nginx.lock;
 error_log %[4]s/error.log info;
@@ -296,7 +303,7 @@ http {
     include conf.d/stile.conf;
     include sites/site.conf;
 }
-`, user, workers, files, n.dir, connections, strings.ReplaceAll(o.HTTP, nginx.Prefix, n.dir))
+`, user, workers, files, n.dir, connections, strings.ReplaceAll(o.HTTP, nginx.Prefix, n.dir), shutdown.Milliseconds())
 }
 
 // test runs `nginx -t`. A warning fails the test too: what we ship gives none.
