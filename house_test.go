@@ -16,6 +16,7 @@ var allowed = map[string][]string{
 	".":                      {"config", "cookie", "decide", "key", "nginx", "server"},
 	"budget":                 {},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
+	"bench/gate":             {"cookie", "key", "nginx"},
 	"bench/memory":           {"nginx"},
 	"config":                 {"decide/pattern"},
 	"cookie":                 {"key", "network"},

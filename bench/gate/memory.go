@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	budget = 16 << 20
+	// headroom is what the backend may hold beyond what one budget of work holds: enough to
+	// live with a gate, and not enough for the largest page and half of that again.
+	headroom = 1.25
+)
+
+// model is what renders hold, measured one after another: base, and so many bytes for
+// each byte of the file.
+type model struct {
+	base, baseData  int64
+	peak, peakData  float64
+	learnedPerBytes float64 // bytes of file for a byte of page
+	alone           []time.Duration
+}
+
+// bound is how much the backend holds with so many bytes of files in flight.
+func (m *model) bound(inFlight int64) int64 { return m.base + int64(m.peak*float64(inFlight)) }
+
+// limit is what the backend may have, as RLIMIT_DATA counts it.
+func (m *model) limit() int64 {
+	return m.baseData + int64(headroom*m.peakData*float64(largest()))
+}
+
+func largest() int64 {
+	n := int64(budget)
+	for _, s := range sizes {
+		n = max(n, s.bytes)
+	}
+	return n
+}
+
+// measureMemory renders each file many times, one after another, in a fresh process: when
+// the collector runs, and so how high the heap gets, is a matter of luck.
+func measureMemory(pages, dir string) (*model, error) {
+	const atLeast, bytes = 8, 200e6
+	m := &model{}
+	fmt.Printf("one render at a time, many of each file in a fresh process\n  %-8s %10s %10s %16s %12s %14s\n", "file", "bytes", "page", "live heap/file", "peak/file", "render")
+	for _, size := range sizes {
+		info, err := os.Stat(pageFile(pages, size.name))
+		if err != nil {
+			return nil, err
+		}
+		s, err := supervise(pages, dir+"/backend.sock", 0)
+		if err != nil {
+			return nil, err
+		}
+		defer s.stop()
+		base, baseData, err := s.memoryNow()
+		if err != nil {
+			return nil, err
+		}
+		var page string
+		var took []time.Duration
+		for i := range max(atLeast, int(bytes/float64(size.bytes))) {
+			start := time.Now()
+			if page, err = s.get("/packages/"+size.name+"/0", strconv.Itoa(i)); err != nil {
+				return nil, err
+			}
+			took = append(took, time.Since(start))
+		}
+		peak, data, err := s.memoryNow()
+		if err != nil {
+			return nil, err
+		}
+		text, err := s.get("/live/"+size.name, "")
+		if err != nil {
+			return nil, err
+		}
+		s.stop()
+		live, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		file := float64(info.Size())
+		fmt.Printf("  %-8s %10d %10d %14.1f ×  %10.1f × %14s\n", size.name+" MB", info.Size(), len(page), float64(live)/file, float64(peak-base)/file, median(took).Round(time.Millisecond))
+		m.base, m.baseData = max(m.base, base), max(m.baseData, baseData)
+		m.peak, m.peakData = max(m.peak, float64(peak-base)/file), max(m.peakData, float64(data-baseData)/file)
+		m.learnedPerBytes = max(m.learnedPerBytes, file/float64(len(page)))
+		m.alone = append(m.alone, median(took))
+	}
+	fmt.Printf("  model: a backend holds %s and %.1f bytes for each byte of file that it renders; the kernel gives it %s in all\n\n", mib(m.base), m.peak, mib(m.limit()))
+	return m, nil
+}
+
+func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
+
+// fixed lets so many workers render the list, without nginx and without a gate, and
+// returns the bytes of file a second, or that the backend died of it.
+func fixed(pages, dir string, limit int64, list []string, workers int) (rate float64, died bool, err error) {
+	s, err := supervise(pages, dir+"/fixed.sock", limit)
+	if err != nil {
+		return 0, false, err
+	}
+	work := make(chan int)
+	var group sync.WaitGroup
+	for range workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for i := range work {
+				s.get("/packages/"+list[i]+"/0", strconv.Itoa(i)) // an error is a death, which is counted
+			}
+		}()
+	}
+	for i := range list {
+		s.mu.Lock()
+		died = s.deaths > 0
+		s.mu.Unlock()
+		if died {
+			break
+		}
+		work <- i
+	}
+	close(work)
+	group.Wait()
+	got := s.stop()
+	return throughput(got.renders), got.deaths > 0, nil
+}
+
+// throughput is the bytes of file rendered in a second, from the first begin to the last end.
+func throughput(renders []*render) float64 {
+	sum, from, to := int64(0), time.Time{}, time.Time{}
+	for _, r := range renders {
+		if r.to.IsZero() {
+			continue
+		}
+		if from.IsZero() || r.from.Before(from) {
+			from = r.from
+		}
+		if r.to.After(to) {
+			to = r.to
+		}
+		sum += r.bytes()
+	}
+	if sum == 0 {
+		return 0
+	}
+	return float64(sum) / to.Sub(from).Seconds()
+}
