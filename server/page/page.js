@@ -28,12 +28,14 @@
     block.remove();
     data = JSON.parse(block.textContent);
     addEventListener('pageshow', restored);
+    addEventListener('pagehide', leave);
     if (data.retry) return retry();
     words = data.words;
     area = document.getElementById('js');
     status = area.firstChild;
     way = document.getElementById('way');
     way.remove();
+    listen();
     if (!data.prove && !foreign() && recent().length >= LOOPS) return stop(words.loop, button(fresh));
     document.addEventListener('visibilitychange', function () {
       if (!document.hidden && !busy) check();
@@ -66,14 +68,17 @@
     if (foreign()) return embedded();
     busy = true;
     began = Date.now();
+    let end;
+    const ended = new Promise(function (resolve) {
+      end = resolve;
+    });
     show();
     const slow = setTimeout(function () {
       say(words.slow);
     }, 8e3);
     try {
-      await turn();
-      const beat = setInterval(tell, 1e3, WORKING);
-      tell(WORKING);
+      await turn(ended);
+      const beat = setInterval(renew, 1e3, LEASE);
       try {
         await prove();
       } finally {
@@ -87,6 +92,8 @@
     } finally {
       clearTimeout(slow);
       busy = false;
+      end();
+      leave();
     }
   }
 
@@ -125,7 +132,7 @@
   // finish: without the pass a reload would only bring the next challenge.
   async function finish() {
     if (await reach(passed)) {
-      tell(DONE);
+      tell();
       go();
     } else {
       stop(words.cookies, button(fresh));
@@ -232,36 +239,80 @@
 
   // ---- the other tabs ----
 
-  // Tabs that are challenged together need one solution, not one each. A tab says
-  // hello with a number; the lowest goes first (a hidden tab's is above 1), the
-  // others wait for as long as they hear that somebody works.
-  const WORKING = 0, DONE = -1;
-  let channel, mine = 0, heard = 0;
-  try {
-    channel = new BroadcastChannel('stile');
-    channel.onmessage = function (e) {
-      if (e.data < mine) heard = Date.now();
-      if (e.data > 0 && busy && !mine) tell(WORKING);
-      if (e.data === DONE) check().then(function () {
-        heard = 0;
-      });
-    };
-  } catch (e) {
-    // Old browsers, and frames without an origin: each for itself.
+  // Tabs that are challenged together need one solution, not one each: one leads and
+  // works, the others try again and again to lead. Who gives up, or is closed, leads no
+  // longer. Nobody waits for ever, whatever goes wrong here.
+  const PATIENCE = 20e3, LEASE = 5e3;
+  const LEADER = 'stile-leader', PASS = 'stile-pass'; // in localStorage
+  const me = Math.random() + ' ';
+  let channel;
+
+  function listen() {
+    try {
+      channel = new BroadcastChannel('stile');
+      channel.onmessage = check;
+    } catch (e) {
+      // Old browsers: they find out when it is their turn.
+    }
   }
 
-  function tell(message) {
-    if (channel) channel.postMessage(message);
+  // tell lets the others know of a pass: those that listen, and those that do not yet.
+  function tell() {
+    shelf(PASS, Date.now());
+    if (channel) channel.postMessage(1);
   }
 
-  async function turn() {
-    if (!channel) return;
-    mine = Math.random() + (document.hidden ? 2 : 1);
-    tell(mine);
-    await pause(60);
-    const end = Date.now() + 20e3;
-    while (!over && Date.now() < end && Date.now() - heard < 3e3) await pause(200);
-    mine = 0;
+  async function turn(ended) {
+    if (document.hidden) await pause(300); // one that is looked at goes first
+    await Promise.race([lead(ended), pause(PATIENCE)]);
+    // A pass that came after this page was asked for; clocks may tick in steps of 100 ms.
+    const age = Date.now() - shelf(PASS);
+    if (!over && age >= 0 && age + 100 < performance.now()) await check();
+  }
+
+  // lead resolves once this tab leads, which it does until ended resolves.
+  async function lead(ended) {
+    while (busy && !over && !await (navigator.locks ? lock(ended) : claim())) await pause(200);
+  }
+
+  function lock(ended) {
+    return new Promise(function (resolve) {
+      navigator.locks.request('stile', {ifAvailable: true}, function (held) {
+        resolve(held);
+        return held && ended;
+      }).catch(resolve);
+    });
+  }
+
+  // claim: plain http has no locks. Who still finds his own claim after a while has no
+  // rival that had not seen it (Fischer's algorithm, in Lamport's "A fast mutual
+  // exclusion algorithm" of 1987). Without storage each tab is for itself.
+  async function claim() {
+    const other = shelf(LEADER);
+    if (other && !mine(other) && current(other.split(' ')[1])) return false;
+    renew(LEASE);
+    await pause(150);
+    return mine(shelf(LEADER) || me);
+  }
+
+  function mine(claim) {
+    return claim.startsWith(me);
+  }
+
+  function renew(lease) {
+    if (!navigator.locks) shelf(LEADER, me + (Date.now() + lease));
+  }
+
+  function leave() {
+    if (mine(shelf(LEADER) || '')) renew(0);
+  }
+
+  function shelf(key, value) {
+    try {
+      if (value) localStorage.setItem(key, value);
+      return localStorage.getItem(key);
+    } catch (e) { // no storage
+    }
   }
 
   // ---- what the visitor sees ----
