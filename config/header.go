@@ -1,34 +1,68 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"net/textproto"
 	"slices"
 	"strings"
 )
 
-// HeaderCount is how many headers rules can look at.
-const HeaderCount = 24
+// Places of the request headers that nginx passes on and rules can look at.
+const (
+	HeaderAccept = iota
+	HeaderAcceptLanguage
+	HeaderAcceptEncoding
+	HeaderSecFetchMode
+	HeaderSecFetchDest
+	HeaderSecFetchSite
+	HeaderSecFetchUser
+	HeaderSecPurpose
+	HeaderSecCHUA
+	HeaderUpgrade
+	HeaderRange
+	HeaderReferer
+	HeaderOrigin
+	HeaderAuthorization
+	HeaderContentType
+	HeaderXRequestedWith
+	HeaderHXRequest
+	HeaderTurboFrame
+	HeaderAccessControlRequestMethod
+	HeaderGitProtocol
+	HeaderSignature
+	HeaderSignatureInput
+	HeaderSignatureAgent
+	HeaderUpgradeInsecureRequests
+	HeaderCount
+)
 
-// Headers are the request headers that nginx passes on and rules can look at, by
-// their canonical names. Facts about a request keep their values in this order.
+// Headers are their canonical names. Facts about a request keep their values in this
+// order.
 var Headers = [HeaderCount]string{
-	"Accept", "Accept-Language", "Accept-Encoding", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-Site",
-	"Sec-Fetch-User", "Sec-Purpose", "Sec-CH-UA", "Upgrade", "Range", "Referer", "Origin", "Authorization",
-	"Content-Type", "X-Requested-With", "HX-Request", "Turbo-Frame", "Access-Control-Request-Method",
-	"Git-Protocol", "Signature", "Signature-Input", "Signature-Agent", "Upgrade-Insecure-Requests",
-}
-
-// HeaderIndex is the place of a header, in any case, in Headers. It panics for one
-// that is not there: it is for names known when the program is written.
-func HeaderIndex(name string) int {
-	for i, h := range Headers {
-		if strings.EqualFold(h, name) {
-			return i
-		}
-	}
-	panic(fmt.Sprintf("BUG: header %q is not in config.Headers", name))
+	HeaderAccept:                     "Accept",
+	HeaderAcceptLanguage:             "Accept-Language",
+	HeaderAcceptEncoding:             "Accept-Encoding",
+	HeaderSecFetchMode:               "Sec-Fetch-Mode",
+	HeaderSecFetchDest:               "Sec-Fetch-Dest",
+	HeaderSecFetchSite:               "Sec-Fetch-Site",
+	HeaderSecFetchUser:               "Sec-Fetch-User",
+	HeaderSecPurpose:                 "Sec-Purpose",
+	HeaderSecCHUA:                    "Sec-CH-UA",
+	HeaderUpgrade:                    "Upgrade",
+	HeaderRange:                      "Range",
+	HeaderReferer:                    "Referer",
+	HeaderOrigin:                     "Origin",
+	HeaderAuthorization:              "Authorization",
+	HeaderContentType:                "Content-Type",
+	HeaderXRequestedWith:             "X-Requested-With",
+	HeaderHXRequest:                  "HX-Request",
+	HeaderTurboFrame:                 "Turbo-Frame",
+	HeaderAccessControlRequestMethod: "Access-Control-Request-Method",
+	HeaderGitProtocol:                "Git-Protocol",
+	HeaderSignature:                  "Signature",
+	HeaderSignatureInput:             "Signature-Input",
+	HeaderSignatureAgent:             "Signature-Agent",
+	HeaderUpgradeInsecureRequests:    "Upgrade-Insecure-Requests",
 }
 
 // canonicalHeader is the spelling in Headers of a header's name, or why there is none.
@@ -79,6 +113,6 @@ func (t *table) headers(key string) (hs []HeaderMatch) {
 		}
 		hs = append(hs, HeaderMatch{canonical, h.patterns(name, checkText)})
 	}
-	slices.SortFunc(hs, func(a, b HeaderMatch) int { return HeaderIndex(a.Name) - HeaderIndex(b.Name) })
+	slices.SortFunc(hs, func(a, b HeaderMatch) int { return slices.Index(Headers[:], a.Name) - slices.Index(Headers[:], b.Name) })
 	return hs
 }

@@ -217,12 +217,7 @@ verdict = "challenge"
 
 func TestHeaders(t *testing.T) {
 	if slices.Contains(Headers[:], "") {
-		t.Error("HeaderCount is not the number of Headers")
-	}
-	for i, h := range Headers {
-		if HeaderIndex(strings.ToLower(h)) != i {
-			t.Errorf("%s is not at %d", h, i)
-		}
+		t.Error("a place has no name")
 	}
 }
 

@@ -26,7 +26,7 @@ func (p *Policy) Claim(r *Request, v Verdict) (c Claim, ok bool) {
 	if ru.gate == 0 {
 		return Claim{}, false
 	}
-	c = Claim{Gate: p.gates[ru.gate-1].Name, Rule: ru.name, NoWait: r.Header[hPurpose] != ""}
+	c = Claim{Gate: p.gates[ru.gate-1].Name, Rule: ru.name, NoWait: r.Header[config.HeaderSecPurpose] != ""}
 	c.Kind, c.Key = r.meteredAs(ru.level)
 	c.MayProve = c.Kind == Stranger && !ru.never
 	return c, true

@@ -281,7 +281,7 @@ func wideBits(r *Request, i int) int {
 func (r *Request) atGate(g *config.Gate, ru *rule) string {
 	s := fmt.Sprintf("%q: admitted if what it costs fits what is free of %s, or if nothing else is in flight", g.Name, g.Amount(g.Budget))
 	switch {
-	case r.Header[hPurpose] != "":
+	case r.Header[config.HeaderSecPurpose] != "":
 		s += "; else refused at once, for it is a prefetch"
 	case g.Queue > 0:
 		s += fmt.Sprintf("; else it waits its turn, up to %s", g.Wait)

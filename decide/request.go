@@ -49,34 +49,19 @@ type Caller struct {
 	Key   uint64 // of the pass or the user; strangers are keyed by Request.From
 }
 
-// Places of the headers that the decision itself looks at.
-var (
-	hAccept   = config.HeaderIndex("Accept")
-	hMode     = config.HeaderIndex("Sec-Fetch-Mode")
-	hDest     = config.HeaderIndex("Sec-Fetch-Dest")
-	hPurpose  = config.HeaderIndex("Sec-Purpose")
-	hUpgrade  = config.HeaderIndex("Upgrade")
-	hReferer  = config.HeaderIndex("Referer")
-	hRange    = config.HeaderIndex("Range")
-	hXRW      = config.HeaderIndex("X-Requested-With")
-	hHX       = config.HeaderIndex("HX-Request")
-	hTurbo    = config.HeaderIndex("Turbo-Frame")
-	hInsecure = config.HeaderIndex("Upgrade-Insecure-Requests")
-)
-
 // Navigation tells whether a person is about to see the answer as a page: only then
 // is an answer in HTML any use. Browsers say so (Sec-Fetch-*), though not over plain
 // http to other names; older ones are known by asking for text/html.
 func Navigation(h *Header) bool {
-	if h[hPurpose] != "" || h[hRange] != "" || h[hXRW] != "" || h[hHX] != "" || h[hTurbo] != "" ||
-		strings.EqualFold(h[hUpgrade], "websocket") {
+	if h[config.HeaderSecPurpose] != "" || h[config.HeaderRange] != "" || h[config.HeaderXRequestedWith] != "" ||
+		h[config.HeaderHXRequest] != "" || h[config.HeaderTurboFrame] != "" || strings.EqualFold(h[config.HeaderUpgrade], "websocket") {
 		return false
 	}
-	switch h[hMode] {
+	switch h[config.HeaderSecFetchMode] {
 	case "":
-		return acceptsHTML(h[hAccept])
+		return acceptsHTML(h[config.HeaderAccept])
 	case "navigate":
-		switch h[hDest] {
+		switch h[config.HeaderSecFetchDest] {
 		case "", "document", "iframe", "frame", "fencedframe":
 			return true
 		}
@@ -88,7 +73,9 @@ func Navigation(h *Header) bool {
 // of a navigation. A request that it hands on stays in the mode "navigate", which no
 // other script can ask in; one that it has made anew keeps the headers of a navigation.
 func throughWorker(h *Header) bool {
-	return h[hDest] == "empty" && (h[hMode] == "navigate" || h[hMode] == "same-origin" && h[hInsecure] != "" && acceptsHTML(h[hAccept]))
+	mode := h[config.HeaderSecFetchMode]
+	return h[config.HeaderSecFetchDest] == "empty" && (mode == "navigate" ||
+		mode == "same-origin" && h[config.HeaderUpgradeInsecureRequests] != "" && acceptsHTML(h[config.HeaderAccept]))
 }
 
 // acceptsHTML looks for text/html or application/xhtml+xml as whole media types.
@@ -113,7 +100,7 @@ func acceptsHTML(accept string) bool {
 // known by not asking for a page, and by the page of this site that it comes from.
 func (r *Request) part() bool {
 	h := &r.Header
-	switch h[hDest] {
+	switch h[config.HeaderSecFetchDest] {
 	case "":
 	case "document", "iframe", "frame", "fencedframe", "object", "embed":
 		return false
@@ -121,11 +108,11 @@ func (r *Request) part() bool {
 		return !throughWorker(h)
 	}
 	for _, p := range [...]string{"image/", "text/css", "video/", "audio/", "font/"} {
-		if strings.HasPrefix(h[hAccept], p) {
+		if strings.HasPrefix(h[config.HeaderAccept], p) {
 			return true
 		}
 	}
-	return sameHost(h[hReferer], r.Host) && !acceptsHTML(h[hAccept])
+	return sameHost(h[config.HeaderReferer], r.Host) && !acceptsHTML(h[config.HeaderAccept])
 }
 
 // sameHost tells whether a URL is on a host, whatever the ports.

@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/valyala/fasthttp"
 
+	"stile/config"
 	"stile/decide"
 	"stile/network"
 	"stile/pow"
@@ -88,9 +89,9 @@ func (s *Server) prove(ctx *fasthttp.RequestCtx, query []byte) {
 // browser is not to work for a pass: its network would pay for it, and it would hardly
 // keep the cookie.
 func (f *facts) framed() bool {
-	switch f.req.Header[hFetchDest] {
+	switch f.req.Header[config.HeaderSecFetchDest] {
 	case "iframe", "frame", "embed", "object", "fencedframe":
-		return f.req.Header[hFetchSite] == "cross-site"
+		return f.req.Header[config.HeaderSecFetchSite] == "cross-site"
 	}
 	return false
 }
@@ -104,14 +105,14 @@ func (s *Server) challengePage(ctx *fasthttp.RequestCtx, st *state, f *facts, le
 		h.Set("Content-Security-Policy", st.pages.ProveCSP())
 	}
 	if f.framed() {
-		f.page = st.pages.AppendChallenge(f.page[:0], &page.Challenge{Framed: true, Lang: page.PickLanguage(f.req.Header[hAcceptLanguage]), Support: f.support()})
+		f.page = st.pages.AppendChallenge(f.page[:0], &page.Challenge{Framed: true, Lang: page.PickLanguage(f.req.Header[config.HeaderAcceptLanguage]), Support: f.support()})
 		ctx.Response.SetBody(f.page)
 		return
 	}
 	c := s.newChallenge(st, f, level, now)
 	f.token = st.issuer.Append(f.token[:0], &c)
 	p := page.Challenge{
-		Lang:      page.PickLanguage(f.req.Header[hAcceptLanguage]),
+		Lang:      page.PickLanguage(f.req.Header[config.HeaderAcceptLanguage]),
 		Token:     f.token,
 		Algorithm: uint8(c.Algorithm),
 		Bits:      c.Bits,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"stile/config"
 	"stile/cookie"
 	"stile/decide/mint"
 	"stile/pow"
@@ -51,7 +52,7 @@ func (s *Server) proof(ctx *fasthttp.RequestCtx) {
 		s.failed(ctx, fasthttp.StatusForbidden, "origin")
 		return
 	}
-	token, solution, err := parseProof(f.req.Header[hContentType], ctx.Request.Body())
+	token, solution, err := parseProof(f.req.Header[config.HeaderContentType], ctx.Request.Body())
 	if err != nil {
 		s.failed(ctx, fasthttp.StatusBadRequest, "malformed")
 		return
@@ -183,7 +184,7 @@ func (s *Server) ceiling(ctx *fasthttp.RequestCtx, err error) {
 // (certain), and whether it may be served at all (ok): not if another site sent it.
 // Programs that are no browsers say nothing, and are served without certainty.
 func (f *facts) sameOrigin() (certain, ok bool) {
-	site, origin := f.req.Header[hFetchSite], f.req.Header[hOrigin]
+	site, origin := f.req.Header[config.HeaderSecFetchSite], f.req.Header[config.HeaderOrigin]
 	if site != "" && site != "same-origin" && site != "none" {
 		return false, false
 	}

@@ -10,17 +10,6 @@ import (
 	"stile/server/page"
 )
 
-// Places of the headers that the pages look at.
-var (
-	hAccept         = config.HeaderIndex("Accept")
-	hAcceptLanguage = config.HeaderIndex("Accept-Language")
-	hFetchSite      = config.HeaderIndex("Sec-Fetch-Site")
-	hFetchDest      = config.HeaderIndex("Sec-Fetch-Dest")
-	hOrigin         = config.HeaderIndex("Origin")
-	hContentType    = config.HeaderIndex("Content-Type")
-	hRequestedWith  = config.HeaderIndex("X-Requested-With")
-)
-
 // refused serves what a visitor sees in place of a page that was refused. It is reached
 // only from nginx's named location, with the verdict that check gave.
 func (s *Server) refused(ctx *fasthttp.RequestCtx) {
@@ -69,7 +58,7 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 
 // refusedPage renders a page without a challenge.
 func (s *Server) refusedPage(ctx *fasthttp.RequestCtx, st *state, f *facts, p *page.Refused) {
-	p.Lang, p.Support = page.PickLanguage(f.req.Header[hAcceptLanguage]), f.support()
+	p.Lang, p.Support = page.PickLanguage(f.req.Header[config.HeaderAcceptLanguage]), f.support()
 	ctx.Response.Header.SetContentType("text/html; charset=utf-8")
 	ctx.Response.Header.Set("Content-Security-Policy", st.pages.CSP())
 	f.page = st.pages.AppendRefused(f.page[:0], p)
@@ -78,5 +67,5 @@ func (s *Server) refusedPage(ctx *fasthttp.RequestCtx, st *state, f *facts, p *p
 
 // wantsJSON tells whether a program asked that reads JSON rather than text.
 func wantsJSON(h *decide.Header) bool {
-	return strings.Contains(h[hAccept], "json") || h[hRequestedWith] != ""
+	return strings.Contains(h[config.HeaderAccept], "json") || h[config.HeaderXRequestedWith] != ""
 }

@@ -99,8 +99,6 @@ func (g *gate) retry(a budget.Answer) uint32 {
 	return uint32(min(max(g.cfg.Wait/(2*time.Second), 2), 10))
 }
 
-var hRange = config.HeaderIndex("Range")
-
 // plainGet tells whether the answer to a request will be a whole page, which teaches what
 // the path costs.
-func plainGet(r *decide.Request) bool { return r.Method == "GET" && r.Header[hRange] == "" }
+func plainGet(r *decide.Request) bool { return r.Method == "GET" && r.Header[config.HeaderRange] == "" }
