@@ -64,6 +64,7 @@ func TestLeaseLineOfEveryEnd(t *testing.T) {
 	`))
 	write(t, w, "pages/there", "0123456789")
 	write(t, w, "pages/index.html", "an index")
+	write(t, w, "pages/try/there", "a page")
 	l := nginxtest.StartLeaseLog(t, w.LeaseSocket())
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
@@ -179,7 +180,11 @@ func TestLeaseLineOfEveryEnd(t *testing.T) {
 	// No check, no line; and none from a location whose log is off.
 	w.Get("/try/there")
 	w.Get("/moved/x")
+	if calls := w.d.Calls("/check"); len(calls) != 0 {
+		t.Errorf("checks: %+v", calls)
+	}
 	w.Get("/quiet/404")
+	w.d.Reset()
 	f(w.Get("/gated/x"), 200, done("200"))
 }
 

@@ -55,8 +55,8 @@ func TestEverySiteServes(t *testing.T) {
 			w.noErrors()
 		})
 	}
-	if sites != 3 {
-		t.Errorf("%d sites, want 3", sites)
+	if sites != 4 {
+		t.Errorf("%d sites, want 4", sites)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestPlainSiteLocations(t *testing.T) {
 func TestShippedFilesKeepTheRules(t *testing.T) {
 	files := nginx.Files(nginx.Prefix)
 	for _, name := range []string{"conf.d/stile.conf", "snippets/stile.conf", "snippets/stile-guard.conf",
-		"snippets/stile-gate.conf", "snippets/stile-closed.conf", "sites/plain-proxy.conf"} {
+		"snippets/stile-gate.conf", "snippets/stile-lease.conf", "snippets/stile-closed.conf", "sites/plain-proxy.conf"} {
 		if files[name] == "" {
 			t.Errorf("%s is not shipped", name)
 		}
