@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"decide/mint":            {"decide/internal/bucket", "decide/meter", "network"},
 	"decide/path":            {},
 	"decide/pattern":         {},
+	"internal/chromium":      {},
 	"key":                    {},
 	"network":                {},
 	"nginx":                  {},

@@ -11,11 +11,9 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,92 +23,45 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"stile/internal/chromium"
 )
 
-// chromium is a running browser. Tests that run at the same time share it, each with
-// windows of its own that know nothing of the others' cookies.
-type chromium struct {
+// browser is one that runs. Tests that run at the same time share it, each with windows
+// of its own that know nothing of the others' cookies.
+type browser struct {
 	ctx   context.Context
-	stop  []func()
+	stop  func()
 	users int
 }
 
-var chromiums = struct {
+var browsers = struct {
 	sync.Mutex
-	by map[string]*chromium // by their preferences
-}{by: map[string]*chromium{}}
+	by map[string]*browser // by their preferences
+}{by: map[string]*browser{}}
 
 // useChromium returns a browser that has been set up with preferences (JSON, as in a
 // profile's file of that name; "" for the usual ones), until the end of the test.
-//
-// It knows gate.test and other.test as this machine. Not being localhost, they are
-// insecure contexts on plain http, as a site without a certificate is.
 func useChromium(t testing.TB, preferences string) context.Context {
 	t.Helper()
-	name := findChromium(t)
-	chromiums.Lock()
-	defer chromiums.Unlock()
-	c := chromiums.by[preferences]
-	if c == nil {
-		c = &chromium{}
-		c.start(t, name, preferences)
-		chromiums.by[preferences] = c
+	browsers.Lock()
+	defer browsers.Unlock()
+	b := browsers.by[preferences]
+	if b == nil {
+		b = &browser{}
+		b.ctx, b.stop = chromium.Start(t, preferences)
+		browsers.by[preferences] = b
 	}
-	c.users++
+	b.users++
 	t.Cleanup(func() {
-		chromiums.Lock()
-		defer chromiums.Unlock()
-		if c.users--; c.users == 0 {
-			delete(chromiums.by, preferences)
-			for _, stop := range c.stop {
-				stop()
-			}
+		browsers.Lock()
+		defer browsers.Unlock()
+		if b.users--; b.users == 0 {
+			delete(browsers.by, preferences)
+			b.stop()
 		}
 	})
-	return c.ctx
-}
-
-func findChromium(t testing.TB) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return need(t, "chromium")
-}
-
-func (c *chromium) start(t testing.TB, name, preferences string) {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(name),
-		chromedp.NoSandbox, // CI runs as root
-		chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("accept-lang", "en"),
-		chromedp.Flag("host-resolver-rules", "MAP gate.test 127.0.0.1, MAP other.test 127.0.0.1"),
-		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			for _, arg := range cmd.Args {
-				if dir, ok := strings.CutPrefix(arg, "--user-data-dir="); ok && preferences != "" {
-					dir = filepath.Join(dir, "Default")
-					if err := os.MkdirAll(dir, 0o700); err != nil {
-						t.Error(err)
-					}
-					if err := os.WriteFile(filepath.Join(dir, "Preferences"), []byte(preferences), 0o600); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		}),
-	)
-	ctx, wait := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(ctx)
-	c.ctx, c.stop = ctx, []func(){cancel, wait}
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
+	return b.ctx
 }
 
 // A tab is one of a visitor's. Its methods fail the test rather than return an error.

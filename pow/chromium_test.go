@@ -16,26 +16,9 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-)
 
-// browser starts a headless Chromium that knows gate.test as this machine. Not being
-// localhost, that is an insecure context on plain http.
-func browser(t testing.TB) context.Context {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(need(t, "chromium")),
-		chromedp.NoSandbox, // CI runs as root
-		chromedp.Flag("host-resolver-rules", "MAP gate.test 127.0.0.1"),
-	)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx
-}
+	"stile/internal/chromium"
+)
 
 // site serves /page and /stile.js, each with the policy in its query.
 type site struct {
@@ -75,7 +58,8 @@ func (s *site) page(host, policy string) string {
 }
 
 func TestSolverInChromium(t *testing.T) {
-	ctx := browser(t)
+	ctx, stop := chromium.Start(t, "")
+	t.Cleanup(stop)
 	s := newSite(t)
 	issuer := testIssuer(t)
 
@@ -239,7 +223,8 @@ func workers(t *testing.T, tab context.Context) (n int) {
 // The two ratios of one thread, in turn, as bench.mjs has them for node. A page's own
 // thread on localhost, where there is crypto.subtle.
 func BenchmarkChromium(b *testing.B) {
-	ctx := browser(b)
+	ctx, stop := chromium.Start(b, "")
+	b.Cleanup(stop)
 	s := newSite(b)
 	type rates struct {
 		Wasm   float64 `json:"wasm"`

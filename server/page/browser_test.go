@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"stile/internal/chromium"
 )
 
 // need finds a program. Where it is missing, CI fails and a laptop skips.
@@ -30,29 +32,6 @@ func need(t testing.TB, name string) string {
 	}
 	t.Skipf("%s is not installed", name)
 	return ""
-}
-
-// chromium starts a headless browser that knows gate.test, which is this machine too
-// but, not being localhost, an insecure context on plain http.
-func chromium(t testing.TB) context.Context {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(need(t, "chromium")),
-		chromedp.NoSandbox, // CI runs as root
-		chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("accept-lang", "en"),
-		chromedp.Flag("host-resolver-rules", "MAP gate.test 127.0.0.1"),
-	)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return ctx
 }
 
 // A tab is one visitor's. first runs in each of its pages before their own scripts.
@@ -114,10 +93,20 @@ func (v tab) until(expression string) {
 			return
 		}
 		if v.ctx.Err() != nil {
-			text, _ := chromedp.Run(context.WithoutCancel(v.ctx), chromedp.Evaluate[string]("location.href + ' ' + document.documentElement.innerText"))
-			v.Fatalf("never so: %s\npage: %s", expression, text)
+			v.Fatalf("never so: %s\npage: %s", expression, v.text())
 		}
 	}
+}
+
+// text is what the tab shows, for messages.
+func (v tab) text() string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), 5*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("location.href + ' ' + document.documentElement.innerText"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
 }
 
 // says waits for a message.
@@ -134,8 +123,7 @@ func (v tab) enters(s *site) string {
 		v.until("document.title === 'inside'")
 		return target
 	case <-v.ctx.Done():
-		text, _ := chromedp.Run(context.WithoutCancel(v.ctx), chromedp.Evaluate[string]("document.documentElement.innerText"))
-		v.Fatalf("never let in: %+v\n%s", s.counts(), text)
+		v.Fatalf("never let in: %+v\npage: %s", s.counts(), v.text())
 		return ""
 	}
 }
@@ -152,7 +140,8 @@ const (
 )
 
 func TestPageInChromium(t *testing.T) {
-	browser := chromium(t)
+	browser, stop := chromium.Start(t, "")
+	t.Cleanup(stop)
 	en := english.words
 	check := func(t *testing.T, what string, got, want any) {
 		t.Helper()

@@ -9,6 +9,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"stile/internal/chromium"
 )
 
 // go test ./server/page -run Screenshots -artifacts -outputdir DIR
@@ -19,7 +21,8 @@ func TestScreenshots(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
-	browser := chromium(t)
+	browser, stop := chromium.Start(t, "")
+	t.Cleanup(stop)
 	branded := New(Options{
 		Title:   "Halogen Forge",
 		Logo:    "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(`<svg xmlns="http://www.w3.org/2000/svg" width="48" height="48"><circle cx="24" cy="24" r="22" fill="#c60"/></svg>`)),
