@@ -615,3 +615,39 @@ func TestAnswerNames(t *testing.T) {
 		t.Errorf("%q, want unknown", s)
 	}
 }
+
+// A lease whose backend has been cut off ends within a second: never later than before,
+// and only once.
+func TestCut(t *testing.T) {
+	s := play(t, Options{Budget: 1, Queue: 8, Wait: time.Hour})
+	s.ask("a", Request{Note: Note{Host: 5}}, Admitted)
+	s.cost("b", 1, Waiting)
+	s.ask("c", Request{Lane: Proven, Lease: 500 * time.Millisecond}, Waiting)
+	cut := func(name string, want bool) {
+		t.Helper()
+		if _, known := CutAny([]*Gate{s.g}, s.ids[name], s.now); known != want {
+			t.Errorf("%s is known: %v, want %v", name, known, want)
+		}
+	}
+	if n, known := CutAny([]*Gate{s.g}, s.ids["a"], s.now); !known || n.Host != 5 {
+		t.Errorf("%v %v", n, known)
+	}
+	cut("b", true) // it waits, and goes on waiting
+	s.later(900 * time.Millisecond)
+	s.still("b: waiting")
+	cut("a", true)
+	s.later(117 * time.Millisecond)
+	s.still("b: admitted, c: waiting")
+	s.release("a", Late)
+	s.release("b", Released)
+	s.still("c: admitted")
+	cut("c", true) // it ends earlier by itself
+	s.later(517 * time.Millisecond)
+	s.inFlight(0)
+	cut("c", true)
+	s.release("c", Late)
+	cut("c", false)
+	if c := s.g.Stats(s.now).Counts; c.Expired != 2 || c.Released != 1 {
+		t.Errorf("%+v", c)
+	}
+}

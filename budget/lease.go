@@ -70,6 +70,43 @@ func ReleaseAny(gates []*Gate, id ID, now int64) (at *Gate, note Note, r Release
 	return at, note, r
 }
 
+// cutTime is how long a lease lasts after nginx has cut the backend off: as long as a
+// backend may take to notice.
+const cutTime = time.Second
+
+// CutAny has a lease end by itself within a second, in whichever of the gates know it: the
+// backend will soon notice that nobody takes what it makes. It returns false if none knows
+// it.
+func CutAny(gates []*Gate, id ID, now int64) (note Note, known bool) {
+	for _, g := range gates {
+		if n, ok := g.cut(&id, now); ok && !known {
+			note, known = n, true
+		}
+	}
+	return note, known
+}
+
+func (g *Gate) cut(id *ID, now int64) (Note, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now = g.time(now)
+	l := g.ids[g.idBucket(id)]
+	for l != nil && l.id != *id {
+		l = l.nextID
+	}
+	if l == nil {
+		return Note{}, false
+	}
+	if end := (now + int64(cutTime) + tick - 1) &^ (tick - 1); l.state == given && end < l.end {
+		l.end = end
+		if end < g.firstEnd {
+			g.firstEnd = end
+			g.setDue(min(g.due, end))
+		}
+	}
+	return l.note, true
+}
+
 func (g *Gate) release(id *ID, now int64, unknown uint64) (Note, Release) {
 	g.mu.Lock()
 	now = g.time(now)

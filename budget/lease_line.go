@@ -15,7 +15,7 @@ import (
 // where $stile_cost is a number that the backend sent in a header, or "-".
 type Line struct {
 	ID     ID
-	Status int
+	Status int // 0: none was sent
 	// Reached tells whether a backend was asked.
 	Reached bool
 	// Complete tells whether the client was sent the whole answer. False if the line has no
@@ -27,10 +27,34 @@ type Line struct {
 	Told int64
 }
 
-// Finished tells whether the backend has done its work, so that the lease may end. It has
-// not if the client went away (499) from a location without
-// proxy_ignore_client_abort: nginx then writes the line at once.
-func (l *Line) Finished() bool { return l.Status != 499 || !l.Reached }
+// End is what a line says of the backend's work.
+type End uint8
+
+const (
+	Finished End = iota // it has been done
+	// Cut: the client went away in the middle of an answer, and nginx has closed its connection
+	// to the backend, also where proxy_ignore_client_abort is on (nginx 1.22). The backend
+	// notices when it next writes. A client that read slowly and left after the backend was
+	// done looks the same.
+	Cut
+	// Working: the backend works on. The client went away (499) from a location without
+	// proxy_ignore_client_abort, nginx has lost patience with the backend (504), or one of its
+	// old workers was ended (000).
+	Working
+)
+
+// End tells whether the backend has done its work, so that the lease may end.
+func (l *Line) End() End {
+	switch {
+	case !l.Reached:
+		return Finished
+	case l.Status == 499 || l.Status == 504 || l.Status == 0:
+		return Working
+	case !l.Complete:
+		return Cut
+	}
+	return Finished
+}
 
 // Teaches tells whether the line, if it is of a plain GET, says what the request costs. It
 // does not if the client went away in the middle: that too has status 200 (nginx 1.22, with
@@ -68,7 +92,7 @@ func (l *Line) parse(b []byte) bool {
 		return false
 	}
 	status, none, ok := cutNumber(b[33:36], 3)
-	if !ok || len(none) != 0 || status < 100 {
+	if !ok || len(none) != 0 || status < 100 && status != 0 {
 		return false
 	}
 	l.Status = int(status)

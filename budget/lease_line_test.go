@@ -9,7 +9,7 @@ import (
 // What nginx 1.22.1 has written, and what it means.
 func TestLine(t *testing.T) {
 	const id = "74a07de8cacf3dd3e15747497b7a9868"
-	f := func(rest string, want Line, finished, teaches bool) {
+	f := func(rest string, want Line, end End, teaches bool) {
 		t.Helper()
 		want.ID = ID{0x74, 0xa0, 0x7d, 0xe8, 0xca, 0xcf, 0x3d, 0xd3, 0xe1, 0x57, 0x47, 0x49, 0x7b, 0x7a, 0x98, 0x68}
 		for _, head := range []string{"<190>Nov 30 04:43:02 stile: ", "<190>Dec  1 04:43:02 www.example.org stile: "} {
@@ -18,36 +18,38 @@ func TestLine(t *testing.T) {
 				t.Errorf("%s: %v", rest, err)
 			} else if l != want {
 				t.Errorf("%s: %+v, want %+v", rest, l, want)
-			} else if l.Finished() != finished || l.Teaches() != teaches {
-				t.Errorf("%s: finished %v, teaches %v, want %v and %v", rest, l.Finished(), l.Teaches(), finished, teaches)
+			} else if l.End() != end || l.Teaches() != teaches {
+				t.Errorf("%s: end %v, teaches %v, want %v and %v", rest, l.End(), l.Teaches(), end, teaches)
 			}
 		}
 	}
 	ms := func(bytes, millis int64) Cost { return Cost{bytes, time.Duration(millis) * time.Millisecond} }
-	f(" 200 1041 0.001 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, true, true)
-	f(" 200 2000044 3.438 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(2000044, 3438)}, true, true)
+	f(" 200 1041 0.001 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, Finished, true)
+	f(" 200 2000044 3.438 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(2000044, 3438)}, Finished, true)
 	// The client went away in the middle, the location has the include.
-	f(" 200 440044 0.514 - ", Line{Told: -1, Status: 200, Reached: true, Cost: ms(440044, 514)}, true, false)
+	f(" 200 440044 0.514 - ", Line{Told: -1, Status: 200, Reached: true, Cost: ms(440044, 514)}, Cut, false)
 	// It went away before the backend answered, the location has no include.
-	f(" 499 0 0.461 - ", Line{Told: -1, Status: 499, Reached: true, Cost: ms(0, 461)}, false, false)
+	f(" 499 0 0.461 - ", Line{Told: -1, Status: 499, Reached: true, Cost: ms(0, 461)}, Working, false)
 	// It went away while it waited in the queue.
-	f(" 499 - - - ", Line{Told: -1, Status: 499}, true, false)
+	f(" 499 - - - ", Line{Told: -1, Status: 499}, Finished, false)
 	// A second backend was tried; then an error page from a third; X-Accel-Redirect; one
 	// that led nowhere.
-	f(" 200 0, 1041 0.000, 0.200 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 200)}, true, true)
-	f(" 200 0, 0 : 1041 0.001, 0.002 : 0.003 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 6)}, true, true)
-	f(" 200 67 : 1041 0.000 : 0.001 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1108, 1)}, true, true)
-	f(" 502 67 :  0.003 :  - OK", Line{Told: -1, Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, true, false)
-	f(" 502 67 :  0.003 :  - ", Line{Told: -1, Status: 502, Reached: true, Cost: ms(67, 3)}, true, false)
-	f(" 504 0, - 60.000, - - OK", Line{Told: -1, Status: 504, Reached: true, Complete: true, Cost: ms(0, 60_000)}, true, false)
+	f(" 200 0, 1041 0.000, 0.200 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 200)}, Finished, true)
+	f(" 200 0, 0 : 1041 0.001, 0.002 : 0.003 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 6)}, Finished, true)
+	f(" 200 67 : 1041 0.000 : 0.001 - OK", Line{Told: -1, Status: 200, Reached: true, Complete: true, Cost: ms(1108, 1)}, Finished, true)
+	f(" 502 67 :  0.003 :  - OK", Line{Told: -1, Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, Finished, false)
+	f(" 502 67 :  0.003 :  - ", Line{Told: -1, Status: 502, Reached: true, Cost: ms(67, 3)}, Cut, false)
+	f(" 504 0, - 60.000, - - OK", Line{Told: -1, Status: 504, Reached: true, Complete: true, Cost: ms(0, 60_000)}, Working, false)
+	// An old worker's patience with its requests was over (worker_shutdown_timeout).
+	f(" 000 0 0.461 - ", Line{Told: -1, Status: 0, Reached: true, Cost: ms(0, 461)}, Working, false)
 	// No backend was asked.
-	f(" 200 - - - OK", Line{Told: -1, Status: 200, Complete: true}, true, false)
-	f(" 503 - - - OK", Line{Told: -1, Status: 503, Complete: true}, true, false)
+	f(" 200 - - - OK", Line{Told: -1, Status: 200, Complete: true}, Finished, false)
+	f(" 503 - - - OK", Line{Told: -1, Status: 503, Complete: true}, Finished, false)
 	// The backend has said what it cost.
-	f(" 200 1041 0.001 25000000 OK", Line{Told: 25000000, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, true, true)
-	f(" 502 67 :  0.003 :  7 OK", Line{Told: 7, Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, true, false)
+	f(" 200 1041 0.001 25000000 OK", Line{Told: 25000000, Status: 200, Reached: true, Complete: true, Cost: ms(1041, 1)}, Finished, true)
+	f(" 502 67 :  0.003 :  7 OK", Line{Told: 7, Status: 502, Reached: true, Complete: true, Cost: ms(67, 3)}, Finished, false)
 	// A log format without $request_completion teaches nothing.
-	f(" 200 1041 0.001 -", Line{Told: -1, Status: 200, Reached: true, Cost: ms(1041, 1)}, true, false)
+	f(" 200 1041 0.001 -", Line{Told: -1, Status: 200, Reached: true, Cost: ms(1041, 1)}, Cut, false)
 }
 
 const goodLine = "<190>Nov 30 04:43:02 stile: 74a07de8cacf3dd3e15747497b7a9868 200 0, 1041 : 3 0.001, 12.200 : 0.000 512 OK"
@@ -149,7 +151,7 @@ func FuzzLine(f *testing.F) {
 			}
 			return
 		}
-		if l.Cost.Bytes < 0 || l.Cost.Time < 0 || l.Status < 100 || l.Status > 999 || !l.Reached && l.Cost != (Cost{}) {
+		if l.Cost.Bytes < 0 || l.Cost.Time < 0 || l.Status != 0 && l.Status < 100 || l.Status > 999 || !l.Reached && l.Cost != (Cost{}) {
 			t.Errorf("%q: %+v", b, l)
 		}
 	})

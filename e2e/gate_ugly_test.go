@@ -222,3 +222,58 @@ queue = 100`)
 		t.Errorf("%g leases ended by themselves", n)
 	}
 }
+
+// A client that leaves in the middle of an answer has nginx cut the backend off. The
+// backend notices when it next writes; until then its place is not another's.
+func TestGateCutOff(t *testing.T) {
+	t.Parallel()
+	s := open(t, gateRules(`budget = 1
+queue = 32
+per_caller = 0`), gateSite)
+	var mu sync.Mutex
+	now, most := 0, 0
+	s.app.Handle(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			now--
+			mu.Unlock()
+		}()
+		if r.URL.Path != "/heavy/long" {
+			return
+		}
+		for range 20 { // a page that is made while it is sent
+			if _, err := io.WriteString(w, strings.Repeat("x", 1<<20)); err != nil {
+				return
+			}
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // work
+		}
+	})
+	if r := s.visitor().get("/heavy/warm"); r.Status != 200 {
+		t.Fatal(r.Status)
+	}
+	s.leases(0)
+	for i := range 4 {
+		c := s.ask(i, "GET", "/heavy/long", proven)
+		if _, err := io.ReadFull(c.Conn, make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	s.leases(0)
+	if r := s.visitor().get("/heavy/next"); r.Status != 200 {
+		t.Errorf("the next one: %d", r.Status)
+	}
+	if most != 1 {
+		t.Errorf("at most %d at once", most)
+	}
+	if n := s.daemon.metric("stile_lease_lines_total", `"cut"`); n != 4 {
+		t.Errorf("%g were cut off", n)
+	}
+}

@@ -12,10 +12,15 @@ import (
 )
 
 // What became of a datagram of nginx's lease log: the values of a label.
-const malformedLine = budget.Unknown + 1
+const (
+	malformedLine = budget.Unknown + 1 + iota
+	cutLine
+	workingLine
+)
 
 var lineResults = [...]string{
-	budget.Released: "released", budget.Late: "late", budget.Unqueued: "unqueued", budget.Unknown: "unknown", malformedLine: "malformed",
+	budget.Released: "released", budget.Late: "late", budget.Unqueued: "unqueued", budget.Unknown: "unknown",
+	malformedLine: "malformed", cutLine: "cut", workingLine: "unfinished",
 }
 
 // leaseBuffer is what the kernel may hold of datagrams that have not been read. (The number
@@ -72,13 +77,19 @@ func (s *Server) ended(datagram []byte) {
 		}
 		return
 	}
-	if !l.Finished() {
-		// The client has gone, the backend works on: the lease's own end is nearer to the truth.
-		s.stats.unfinished.Inc()
-		return
-	}
 	now := s.gates.clock()
 	set := s.gates.current.Load()
+	switch l.End() {
+	case budget.Working: // the lease's own end is nearer to the truth
+		s.stats.lines[workingLine].Inc()
+		return
+	case budget.Cut:
+		s.stats.lines[cutLine].Inc()
+		if note, known := budget.CutAny(set.all, l.ID, now); known {
+			s.gates.servers.ended(s.log, note.Host, now)
+		}
+		return
+	}
 	at, note, r := budget.ReleaseAny(set.all, l.ID, now)
 	if r == budget.Unknown && l.Status == 499 && !l.Reached {
 		return // a visitor who gave up, here or in a server that stile has nothing to do with

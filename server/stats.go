@@ -29,7 +29,6 @@ type stats struct {
 	panics         *metrics.Counter
 	protocolErrors *metrics.Counter
 	lines          [len(lineResults)]*metrics.Counter // of the lease log
-	unfinished     *metrics.Counter
 	saveErrors     *metrics.Counter
 	reloads        *metrics.Counter
 	reloadErrors   *metrics.Counter
@@ -83,7 +82,6 @@ func newStats(s *Server) *stats {
 	for r, name := range lineResults {
 		st.lines[r] = counter("stile_lease_lines_total{result=%q}", name)
 	}
-	st.unfinished = counter("stile_lease_lines_total{result=%q}", "unfinished")
 	st.saveErrors = counter("stile_state_errors_total")
 	st.reloads = counter("stile_config_reloads_total")
 	st.reloadErrors = counter("stile_config_reload_errors_total")
