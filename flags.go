@@ -27,6 +27,9 @@ func flags(name, args, help string) *flag.FlagSet {
 // with status.
 func parse(f *flag.FlagSet, args []string) (status int, done bool) {
 	for _, a := range args {
+		if a == "--" { // what follows is another program's
+			break
+		}
 		if a == "-h" || a == "-help" || a == "--help" {
 			f.SetOutput(os.Stdout)
 		}
