@@ -127,7 +127,9 @@ func demo(ctx context.Context, listen string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- daemon.Serve(ctx, server.Listeners{Check: check, Admin: admin, Lease: lease}, nil, nil) }()
+	go func() {
+		done <- daemon.Serve(ctx, server.Listeners{Check: check, Admin: admin, Lease: lease}, nil, nil)
+	}()
 
 	cmd, err := startNginx(program, dir, listen, backend.Addr().String())
 	if err != nil {

@@ -405,7 +405,7 @@ per_caller = 0
 queue = 100
 wait = "25s"`)
 			warm(s, k)
-					var conns []*nginxtest.Conn
+			var conns []*nginxtest.Conn
 			for i := range 22 {
 				conns = append(conns, s.ask(i, "GET", fmt.Sprintf("/heavy/%d", i), proven))
 			}
