@@ -11,27 +11,25 @@ import (
 
 const (
 	budget = 16 << 20
-	// headroom is what the backend may hold beyond what one budget of work holds: enough to
-	// live with a gate, and not enough for the largest page and half of that again.
-	headroom = 1.25
+	// headroom is what the backend may have, to what the largest page alone takes: enough to
+	// live with a gate, and not enough for two of them.
+	headroom = 1.4
 )
 
 // model is what renders hold, measured one after another: base, and so many bytes for
 // each byte of the file.
 type model struct {
-	base, baseData  int64
-	peak, peakData  float64
-	learnedPerBytes float64 // bytes of file for a byte of page
-	alone           []time.Duration
+	base  int64
+	peak  float64
+	data  int64   // as RLIMIT_DATA counts it, of the largest page alone
+	scale float64 // bytes of file for a byte of page
 }
 
 // bound is how much the backend holds with so many bytes of files in flight.
 func (m *model) bound(inFlight int64) int64 { return m.base + int64(m.peak*float64(inFlight)) }
 
 // limit is what the backend may have, as RLIMIT_DATA counts it.
-func (m *model) limit() int64 {
-	return m.baseData + int64(headroom*m.peakData*float64(largest()))
-}
+func (m *model) limit() int64 { return int64(headroom * float64(m.data)) }
 
 func largest() int64 {
 	n := int64(budget)
@@ -57,7 +55,7 @@ func measureMemory(pages, dir string) (*model, error) {
 			return nil, err
 		}
 		defer s.stop()
-		base, baseData, err := s.memoryNow()
+		base, _, err := s.memoryNow()
 		if err != nil {
 			return nil, err
 		}
@@ -85,10 +83,9 @@ func measureMemory(pages, dir string) (*model, error) {
 		}
 		file := float64(info.Size())
 		fmt.Printf("  %-8s %10d %10d %14.1f ×  %10.1f × %14s\n", size.name+" MB", info.Size(), len(page), float64(live)/file, float64(peak-base)/file, median(took).Round(time.Millisecond))
-		m.base, m.baseData = max(m.base, base), max(m.baseData, baseData)
-		m.peak, m.peakData = max(m.peak, float64(peak-base)/file), max(m.peakData, float64(data-baseData)/file)
-		m.learnedPerBytes = max(m.learnedPerBytes, file/float64(len(page)))
-		m.alone = append(m.alone, median(took))
+		m.base, m.data = max(m.base, base), max(m.data, data)
+		m.peak = max(m.peak, float64(peak-base)/file)
+		m.scale = max(m.scale, file/float64(len(page)))
 	}
 	fmt.Printf("  model: a backend holds %s and %.1f bytes for each byte of file that it renders; the kernel gives it %s in all\n\n", mib(m.base), m.peak, mib(m.limit()))
 	return m, nil

@@ -140,7 +140,7 @@ func runOrdered(ctx context.Context, pages, dir string) (*stream, error) {
 				return err
 			}
 		}
-		return pause(ctx, 6*time.Second) // as much of it is drawn
+		return pause(ctx, 8*time.Second) // as much of it is drawn
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	visitors = flags.Int("n", 3000, "swarm: how many visitors, each from an address of its own")
-	perSec   = flags.Float64("rate", 150, "swarm: how many of them come in a second")
+	visitors = flags.Int("n", 2000, "swarm: how many visitors, each from an address of its own")
+	perSec   = flags.Float64("rate", 200, "swarm: how many of them come in a second")
 	rounds   = flags.Int("rounds", 3, "swarm: how many times the gate and each fixed concurrency have their turn")
 	most     = flags.Int("fixed", 4, "swarm: the largest fixed concurrency")
 	only     = flags.String("only", "", "swarm: only the scenario whose name begins like this")
@@ -107,7 +107,7 @@ func (sc *scenario) run(ctx context.Context, b *bounds, m *model, pages, dir str
 	}
 	cost := `cost = "file:` + pages + `/{2}.json"`
 	if sc.learns {
-		cost = fmt.Sprintf("cost = \"learned\"\nscale = %.2f", m.learnedPerBytes)
+		cost = fmt.Sprintf("cost = \"learned\"\nscale = %.2f", m.scale)
 	}
 	s, err := startSite(dir, strings.ReplaceAll(gatePolicy, "COST", cost))
 	if err != nil {

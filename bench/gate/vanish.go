@@ -93,8 +93,9 @@ func vanishFigure(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	expired, late := m[`stile_gate_lease_expired_total{gate="work"}`], m[`stile_lease_lines_total{result="late"}`]
-	fmt.Printf("\nleases that ended by themselves: %.0f; of them nginx told the end later, %.0f; never, the line was lost: %.0f\n", expired, late, expired-late)
+	lines := func(result string) float64 { return m["stile_lease_lines_total{result=\""+result+"\"}"] }
+	expired, told := m[`stile_gate_lease_expired_total{gate="work"}`], lines("late")+lines("cut")
+	fmt.Printf("\nleases that ended by themselves: %.0f; of %.0f of them nginx told that the answer broke off; lines that were lost: %.0f\n", expired, told, expired-told)
 	return c.bounds.err()
 }
 
