@@ -564,6 +564,36 @@ func TestPageInChromium(t *testing.T) {
 		v.enters(s)
 	})
 
+	// Whoever is refused again and again comes ever later, but comes.
+	t.Run("busy for long", func(t *testing.T) {
+		for name, forgetful := range map[string]string{"with storage": "", "without storage": noStorage} {
+			t.Run(name, func(t *testing.T) {
+				s := newSite(t, siteWays{refused: &Refused{Reason: Busy, RetrySeconds: 10}})
+				v := visitor(t, browser, forgetful+`{
+					const timeout = setTimeout;
+					window.setTimeout = (f, ms) => { window.delay = ms; window.go = f; };
+					window.later = timeout;
+				}`)
+				v.open(s.at("127.0.0.1", "/x?y#part"))
+				for i, most := range []float64{10, 20, 40, 80, 80, 80} {
+					v.until("window.go")
+					var delay float64
+					fmt.Sscan(v.eval("delay / 1e3"), &delay)
+					if delay < most || delay > 1.5*most {
+						t.Errorf("try %d: after %v s, want %v s and up to half as much again", i, delay, most)
+					}
+					check(t, "a waiting time that is true", v.eval("!!document.getElementById('wait')"), fmt.Sprint(i == 0))
+					check(t, "pages", s.counts().challenges, i+1)
+					v.says(en.Busy)
+					v.eval("(delete window.delay, later(go), window.go = null)")
+				}
+				v.until("window.go")
+				check(t, "address", query(v.eval("location.href")), "/x?y#part")
+				check(t, "entries in the history", v.eval("history.length"), "2") // with about:blank
+			})
+		}
+	})
+
 	t.Run("screen reader", func(t *testing.T) {
 		s := newSite(t, siteWays{bits: 20, keepsNoCookies: true})
 		v := visitor(t, browser, `

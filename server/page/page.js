@@ -43,13 +43,19 @@
     run();
   }
 
-  // retry: a hidden page waits until somebody looks at it, and no two come at once.
+  // retry: a hidden page waits until somebody looks at it, no two come at once, and
+  // who has come in vain comes later the next time.
   function retry() {
+    const tries = memory().tries;
+    const wait = Math.min(data.retry << Math.min(tries.length, 3), Math.max(data.retry, 120)) * (1e3 + 500 * Math.random());
+    const said = document.getElementById('wait');
+    if (said && tries.length) said.remove(); // it would be too short
     const again = function () {
-      if (document.hidden) document.addEventListener('visibilitychange', again, {once: true});
-      else location.reload();
+      if (document.hidden) return document.addEventListener('visibilitychange', again, {once: true});
+      remember({tries: tries.concat(Date.now() + MINUTE + 2 * wait)});
+      location.reload();
     };
-    setTimeout(again, data.retry * 1e3 * (1 + Math.random() / 2));
+    setTimeout(again, wait);
   }
 
   // restored: Back or Forward has brought this page back to life as it was left.
@@ -381,7 +387,7 @@
   // ---- what this tab remembers ----
 
   // {loops: when each late reload is forgotten, expired: the same for an expired
-  // challenge}. The history entry remembers where sessionStorage is forbidden; it
+  // challenge, tries: for each reload of a busy page}. The history entry remembers where sessionStorage is forbidden; it
   // survives a reload, too.
   function memory() {
     let m;
@@ -391,7 +397,11 @@
       m = (history.state || {}).stile;
     }
     m = Object(m);
-    return {loops: [].concat(m.loops || []).filter(current), expired: current(m.expired)};
+    return {
+      loops: [].concat(m.loops || []).filter(current),
+      tries: [].concat(m.tries || []).filter(current),
+      expired: current(m.expired)
+    };
   }
 
   function current(until) {

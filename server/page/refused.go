@@ -89,7 +89,7 @@ func newRefusedSheet(c *common, l *Lang, r Reason) (s refusedSheet) {
 		waiting, again = w.Wait, w.WaitLink
 	}
 	before, after, _ := strings.Cut(waiting, "{t}")
-	s.wait[0] = appendHTML([]byte("<p>"), before)
+	s.wait[0] = appendHTML([]byte(`<p id="wait">`), before)
 	s.wait[1] = append(appendHTML(nil, after), "</p>"...)
 	switch r {
 	case Limit, Busy, Ceiling, Early, Failed:
