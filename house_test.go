@@ -13,7 +13,7 @@ import (
 // allowed is which packages of ours each package may import: one way only, so that the
 // decision can be read, tested and replayed without a server.
 var allowed = map[string][]string{
-	".":                      {"config", "cookie", "decide", "key", "nginx", "server"},
+	".":                      {"config", "cookie", "decide", "key", "nginx", "replay", "server"},
 	"budget":                 {},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/gate":             {"cookie", "key", "nginx"},
@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"nginx":                  {},
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
+	"replay":                 {"budget", "config", "decide", "decide/path", "network"},
 	"server":                 {"budget", "config", "cookie", "decide", "decide/mint", "decide/path", "key", "network", "pow", "server/page"},
 	"server/page":            {"pow"},
 }

@@ -155,10 +155,10 @@ func (p *Policy) charge(r *Request, ru *rule, except int, now int64) (Verdict, b
 		// would not give it another budget.
 		if by.kind == Stranger {
 			v := demand(r, why, ru.level, ru.never)
-			v.Retry = seconds(left)
+			v.Retry, v.meter = seconds(left), i+1
 			return v, false
 		}
-		return Verdict{Action: Refuse, Reason: why, Retry: seconds(left)}, false
+		return Verdict{Action: Refuse, Reason: why, Retry: seconds(left), meter: i + 1}, false
 	}
 	return Verdict{}, true
 }

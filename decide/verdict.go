@@ -57,6 +57,7 @@ type Verdict struct {
 	Level  uint8  // of a challenge: what a pass must be worth
 	Unsafe bool   // refused, but a proof made in another tab would help
 	Again  bool   // nginx asked again about one request of the client: the first answer, uncharged
+	meter  int16  // index into the policy's meters plus one of the one that said no, 0: none
 	Retry  uint32 // of a refusal: seconds until it may be worth trying again
 	rule   int16  // index into the policy's rules plus one, 0: none
 	policy uint8  // generation of the policy that rule belongs to
