@@ -94,7 +94,7 @@ func again() (args []string) {
 	args = append(args, os.Args[1])
 	flags.Visit(func(f *flag.Flag) {
 		if f.Name != "stile" && f.Name != "keep" {
-			args = append(args, "-"+f.Name, f.Value.String())
+			args = append(args, "-"+f.Name, "'"+f.Value.String()+"'")
 		}
 	})
 	return args
