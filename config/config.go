@@ -56,7 +56,7 @@ type Config struct {
 	Meters  []Meter  // those that a rule uses, in the order of the files
 	Gates   []Gate   // likewise, and the operator's own that none uses yet: for holds
 	Rules   []Rule   // the operator's, then those of the includes in their order
-	Expects []Expect // likewise
+	Expects []Expect // likewise; a preset's if it is the only one that is asked for, not of those that it includes
 	Files   []string // what was read, in order: "stile.toml", "preset:generic"
 }
 

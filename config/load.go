@@ -105,16 +105,27 @@ type reading struct {
 	reported map[Mistake]bool // without Want
 	seen     []string         // files begun, by the name that mistakes use
 	open     []string         // files that are including one another now
+	direct   []string         // presets that the operator's files ask for, or that stand for none
+	later    []string         // presets that files other than the main one ask for
 	meters   []meterDef
 	byName   map[string]int // of meters, once all are read
 	gates    []gateDef
 	rules    []ruleDef
+	modes    []modeDef
 	expects  []*table // of config.Expects
 }
 
 func parse(file, text string) (*Config, error) {
 	in := &reading{config: defaults(), main: file, reported: map[Mistake]bool{}}
 	in.read(file, text)
+	for len(in.later) > 0 {
+		name := in.later[0]
+		if in.later = in.later[1:]; slices.Contains(in.seen, "preset:"+name) {
+			continue
+		}
+		text, _ := Preset(name)
+		in.read("preset:"+name, text)
+	}
 	in.resolve()
 	if len(in.mistakes) > 0 {
 		return nil, join(in.mistakes, in.seen)
@@ -123,6 +134,10 @@ func parse(file, text string) (*Config, error) {
 		in.seen = in.seen[1:]
 	}
 	in.config.Files = in.seen
+	in.config.Expects = slices.DeleteFunc(in.config.Expects, func(e Expect) bool {
+		preset, ok := strings.CutPrefix(e.Pos.File, "preset:")
+		return ok && (len(in.direct) != 1 || preset != in.direct[0])
+	})
 	return in.config, nil
 }
 
@@ -172,7 +187,9 @@ func (in *reading) read(file, text string) {
 	in.include(top)
 }
 
-// include reads what the key include names. The main file has a default for it.
+// include reads what the key include names. The main file has a default for it. A preset
+// that another file asks for comes after everything else: preset:generic ends in a rule for
+// all requests, behind which nothing would ever match.
 func (in *reading) include(top *table) {
 	items := []item{{"preset:generic", top.node}}
 	if list, empty := top.keys["include"].([]any); empty && len(list) == 0 {
@@ -189,9 +206,17 @@ func (in *reading) include(top *table) {
 			continue
 		}
 		file, text, why := in.find(top.file, it.text)
+		preset, isPreset := strings.CutPrefix(file, "preset:")
+		if isPreset && !strings.HasPrefix(top.file, "preset:") && !slices.Contains(in.direct, preset) {
+			in.direct = append(in.direct, preset)
+		}
 		switch {
 		case why != "":
 			top.wrongItem("include", it, "%s", why)
+		case isPreset && top.file != in.main:
+			in.later = append(in.later, preset)
+		case isPreset && slices.ContainsFunc(items[:i], func(before item) bool { return before.text == "preset:generic" }):
+			top.wrongItem("include", it, `"preset:generic" before it takes every request: leave that out, each preset brings it along`)
 		case slices.Contains(in.open, file):
 			top.wrongItem("include", it, "it includes itself: %s; take one of these out", strings.Join(append(in.open, file), " includes "))
 		case slices.Contains(in.seen, file): // by another file: once is enough

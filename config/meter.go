@@ -115,6 +115,7 @@ func (in *reading) resolve() {
 	in.resolveRules()
 	in.resolveGates()
 	in.findShadowed()
+	in.resolveModes()
 	c := in.config
 
 	// Meters that are used are numbered; an unused one of a preset costs nothing.

@@ -34,12 +34,14 @@ func TestPresetsKeepTheirExpectations(t *testing.T) {
 				}
 			}
 			for _, r := range c.Rules {
-				if !reached[r.Name] {
+				of := strings.TrimPrefix(r.Pos.File, "preset:")
+				if of == name && !reached[r.Name] {
 					t.Errorf("%s: rule %q: no [[expect]] reaches it", r.Pos, r.Name)
 				}
-				if !strings.HasPrefix(r.Name, name+"/") {
-					t.Errorf("%s: rule %q: rules of a preset are named %s/…, apart from the operator's", r.Pos, r.Name, name)
+				if !strings.HasPrefix(r.Name, of+"/") {
+					t.Errorf("%s: rule %q: rules of a preset are named %s/…, apart from the operator's", r.Pos, r.Name, of)
 				}
+				exemptIsMetered(t, c, &r)
 			}
 		})
 	}
@@ -94,12 +96,39 @@ func TestGenericBudgets(t *testing.T) {
 	}
 }
 
+// exemptIsMetered holds every rule of every preset to what exempt means: never challenged, and
+// never free.
+func exemptIsMetered(t *testing.T, c *Config, r *Rule) {
+	t.Helper()
+	if r.Do != MeterAction && r.Name != "generic/always" {
+		t.Errorf("rule %q: %s: exempt never means free", r.Name, r.Do)
+	}
+	for _, i := range r.Meters {
+		if m := &c.Meters[i]; m.Stranger == 0 && m.Strangers == 0 && m.Pass == 0 || r.Proof == Never && m.Stranger == 0 {
+			t.Errorf("rule %q: meter %q does not limit a stranger", r.Name, m.Name)
+		}
+	}
+	// Not by a word in the User-Agent, which is anybody's.
+	if len(r.Match.Agent) > 0 || r.Match.Not != nil && len(r.Match.Not.Agent) > 0 {
+		t.Errorf("rule %q: looks at the agent", r.Name)
+	}
+	if r.Proof == Never && len(r.Match.Path) == 0 && r.Name != "generic/preflight" && r.Name != "generic/go-get" {
+		t.Errorf("rule %q: exempts any path", r.Name)
+	}
+}
+
 // Whoever sends 8 KB chooses what the expressions are held against. Go's regexp walks
 // them in one pass, or keeps a table of places it has been at, as long as expression and
 // text are small; else it simulates all threads at once, at ten times the cost.
-func TestGenericExpressionsStayOutOfTheSlowEngine(t *testing.T) {
+func TestPresetExpressionsStayOutOfTheSlowEngine(t *testing.T) {
+	for _, name := range Presets() {
+		t.Run(name, func(t *testing.T) { checkExpressions(t, name) })
+	}
+}
+
+func checkExpressions(t *testing.T, preset string) {
 	const longest, table = 8 << 10, 256 << 10 // bits: maxBacktrackVector of Go's regexp
-	c, err := Load("")
+	c, err := Parse("test.toml", []byte(fmt.Sprintf("include = [%q]", "preset:"+preset)))
 	if err != nil {
 		t.Fatal(err)
 	}

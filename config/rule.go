@@ -23,8 +23,25 @@ var ruleName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9 _./:+-]{0,62}[A-Za-z0
 // maxRuleMeters is how many meters one rule may charge.
 const maxRuleMeters = 8
 
+// modeDef is a [[rule]] that has a name and a mode and nothing else: it changes the mode
+// of a preset's rule, which stays in its place.
+type modeDef struct {
+	table *table
+	name  string
+	mode  Mode
+}
+
 func (in *reading) readRule(t *table) {
 	before := len(in.mistakes)
+	if len(t.keys) == 2 && t.has("name") && t.has("mode") && !strings.HasPrefix(t.file, "preset:") {
+		name, named := t.text("name")
+		t.call("rule", name)
+		if mode, ok := choose(t, "mode", modes); ok && named {
+			in.modes = append(in.modes, modeDef{t, name, mode})
+		}
+		t.finish()
+		return
+	}
 	r := Rule{Level: 1, Pos: Pos{t.file, t.node.line}}
 	if name, ok := t.text("name"); ok {
 		r.Name = name
@@ -160,6 +177,34 @@ func (in *reading) resolveRules() {
 		}
 		if r.Do == MeterAction && len(r.Meters) > 0 && len(r.Meters) == len(r.meters) {
 			in.unlimited(r)
+		}
+	}
+}
+
+// resolveModes puts rules of presets into the modes that the operator wants. Such a rule
+// is no longer the preset's alone: its position is the operator's.
+func (in *reading) resolveModes() {
+	var names []string
+	for i := range in.rules {
+		if strings.HasPrefix(in.rules[i].Pos.File, "preset:") {
+			names = append(names, in.rules[i].Name)
+		}
+	}
+	changed := map[string]*table{}
+	for _, m := range in.modes {
+		i := slices.IndexFunc(in.rules, func(r ruleDef) bool { return r.Name == m.name })
+		switch first := changed[m.name]; {
+		case first != nil:
+			m.table.wrong("name", "another rule sets the mode of this one (%s): keep one", Pos{first.file, first.node.line}.from(m.table.file))
+		case i >= 0 && slices.Contains(names, m.name):
+			changed[m.name] = m.table
+			in.rules[i].Mode, in.rules[i].Pos = m.mode, Pos{m.table.file, m.table.node.line}
+		default:
+			want := `write do = "meter" and meter = "…", or do = "allow", "challenge", "deny" or "trap"; a name and a mode alone are for a preset's rule`
+			if hint := didYouMean(m.name, names); hint != "" {
+				want += ": " + hint
+			}
+			m.table.report(m.table.node, "it does not say what to do", want)
 		}
 	}
 }
