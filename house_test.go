@@ -13,19 +13,22 @@ import (
 // allowed is which packages of ours each package may import: one way only, so that the
 // decision can be read, tested and replayed without a server.
 var allowed = map[string][]string{
-	".":                      {"config", "cookie", "decide", "key", "nginx", "replay", "server"},
+	".":                      {"config", "cookie", "crawler", "decide", "geo", "key", "nginx", "replay", "server"},
 	"budget":                 {},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/gate":             {"cookie", "key", "nginx"},
 	"bench/memory":           {"nginx"},
-	"config":                 {"decide/pattern"},
+	"config":                 {"crawler", "decide/pattern", "geo"},
 	"cookie":                 {"key", "network"},
-	"decide":                 {"config", "decide/meter", "decide/path", "decide/pattern", "network"},
+	"crawler":                {},
+	"decide":                 {"config", "crawler", "decide/meter", "decide/path", "decide/pattern", "geo", "network"},
 	"decide/internal/bucket": {},
 	"decide/meter":           {"decide/internal/bucket"},
 	"decide/mint":            {"decide/internal/bucket", "decide/meter", "network"},
 	"decide/path":            {},
 	"decide/pattern":         {},
+	"geo":                    {},
+	"geo/geotest":            {},
 	"internal/chromium":      {},
 	"key":                    {},
 	"network":                {},
@@ -33,7 +36,7 @@ var allowed = map[string][]string{
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
 	"replay":                 {"budget", "config", "decide", "decide/path", "network"},
-	"server":                 {"budget", "config", "cookie", "decide", "decide/mint", "decide/path", "key", "network", "pow", "server/page"},
+	"server":                 {"budget", "config", "cookie", "crawler", "decide", "decide/mint", "decide/path", "geo", "key", "network", "pow", "server/page"},
 	"server/page":            {"pow"},
 }
 
