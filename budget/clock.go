@@ -49,6 +49,7 @@ func (g *Gate) moveBack(back int64) {
 			block[i].end -= back
 		}
 	}
+	g.heldFrom -= back
 	g.firstEnd = later(g.firstEnd, -back)
 	g.due = later(g.due, -back)
 }

@@ -103,6 +103,7 @@ const (
 	Full                    // no place in the queue
 	Strangers               // the strangers' half of the queue is full
 	PerCaller               // the caller holds its places
+	Held                    // would not fit beside the holds in flight, which may take long
 	Busy                    // would have to wait, and does not want to
 	Elapsed                 // has waited for Options.Wait
 	Left                    // gave up waiting
@@ -110,7 +111,7 @@ const (
 	Answers
 )
 
-var answerNames = [Answers]string{"waiting", "admitted", "full", "strangers", "caller", "busy", "elapsed", "left", "closed"}
+var answerNames = [Answers]string{"waiting", "admitted", "full", "strangers", "caller", "held", "busy", "elapsed", "left", "closed"}
 
 func (a Answer) String() string {
 	if a >= Answers {
@@ -133,6 +134,10 @@ func (a Answer) String() string {
 // cost no more than the budget together, and their caller has fewer than
 // Options.PerCaller of them; the next one takes its turn like any other. So at most twice
 // the budget is in flight, or one oversize request and once the budget.
+//
+// A hold (Request.Hold) may last for hours. Who would not fit beside it is refused at once
+// when it has lasted for Options.Wait, so that nobody stands at the head of the queue in
+// vain and keeps the others waiting.
 //
 // It does not guarantee that the backend is idle when a lease has ended by itself, nor
 // fairness between callers beyond Options.PerCaller.
@@ -161,6 +166,8 @@ type Gate struct {
 	ids      [buckets]*lease
 	callers  [buckets]*lease
 	freeCost int64 // of the free leases
+	heldCost int64 // of the holds
+	heldFrom int64 // when the first of them was given
 	inQueue  [lanes]int
 	late     queue // leases that ended by themselves, the oldest first
 	memory   [][]lease
@@ -240,7 +247,7 @@ func (g *Gate) Admit(r *Request, now int64) (Answer, *Waiter) {
 			g.mu.Unlock()
 			return a, w
 		}
-		a, free = g.judge(r, cost, *byCaller)
+		a, free = g.judge(r, cost, *byCaller, now)
 		if a != Admitted && a != Waiting {
 			g.counts.Answers[a]++
 			g.mu.Unlock()
@@ -255,7 +262,7 @@ func (g *Gate) Admit(r *Request, now int64) (Answer, *Waiter) {
 	}
 	g.unused = l.after
 	l.id, l.caller, l.cost, l.note = r.ID, r.Caller, cost, r.Note
-	l.lane, l.free, l.calls = r.Lane, free, 1
+	l.lane, l.free, l.hold, l.calls = r.Lane, free, r.Hold && r.ID != (ID{}) && !free, 1
 	if r.ID != (ID{}) {
 		l.nextID = *byID
 		*byID = l
@@ -305,7 +312,7 @@ func (g *Gate) again(l *lease) (Answer, *Waiter) {
 }
 
 // judge answers a request that is new, and tells whether it is free.
-func (g *Gate) judge(r *Request, cost int64, ofCaller *lease) (a Answer, free bool) {
+func (g *Gate) judge(r *Request, cost int64, ofCaller *lease, now int64) (a Answer, free bool) {
 	held, heldFree, limit := 0, 0, g.o.PerCaller
 	if limit == 0 {
 		limit, ofCaller = 1, nil
@@ -328,6 +335,8 @@ func (g *Gate) judge(r *Request, cost int64, ofCaller *lease) (a Answer, free bo
 		return Admitted, true
 	case held >= limit:
 		return PerCaller, false
+	case g.heldCost > 0 && cost > g.o.Budget-g.heldCost && now-g.heldFrom > int64(g.o.Wait) && !r.Hold:
+		return Held, false
 	case g.waiting.first == nil && g.fits(cost):
 		return Admitted, false
 	case r.NoWait:

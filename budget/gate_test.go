@@ -651,3 +651,26 @@ func TestCut(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Beside a batch job that lasts, who cannot fit is refused at once and keeps nobody
+// waiting; beside one that has just begun, it waits its turn.
+func TestHeld(t *testing.T) {
+	s := play(t, Options{Budget: 16, Queue: 8, Wait: 20 * time.Second})
+	s.ask("job", Request{Hold: true, Cost: 12}, Admitted)
+	s.later(time.Second)
+	s.cost("large", 8, Waiting)
+	s.cost("small", 2, Waiting)
+	s.later(20*time.Second + 17*time.Millisecond)
+	s.still("large: elapsed, small: admitted")
+	s.cost("large again", 8, Held)
+	s.cost("oversize", 25, Held)
+	s.cost("small again", 2, Admitted)
+	s.ask("another job", Request{Hold: true, Cost: 12}, Waiting)
+	s.release("job", Released)
+	s.still("another job: admitted")
+	s.release("another job", Released)
+	s.cost("large at last", 8, Admitted)
+	if s.g.heldCost != 0 {
+		t.Errorf("%d are held", s.g.heldCost)
+	}
+}

@@ -30,6 +30,7 @@ type lease struct {
 	state  state
 	lane   Lane
 	free   bool
+	hold   bool
 	calls  int32 // of Admit that have been told of it or wait for it
 
 	use  uint32 // of this piece of memory
@@ -161,6 +162,12 @@ func (g *Gate) give(l *lease, length time.Duration, now int64) {
 		g.free++
 		g.freeCost += l.cost
 	}
+	if l.hold {
+		if g.heldCost == 0 {
+			g.heldFrom = now
+		}
+		g.heldCost += l.cost
+	}
 }
 
 // end takes a lease out of what is in flight.
@@ -170,6 +177,9 @@ func (g *Gate) end(l *lease) {
 	if l.free {
 		g.free--
 		g.freeCost -= l.cost
+	}
+	if l.hold {
+		g.heldCost -= l.cost
 	}
 	l.leaveCaller()
 }

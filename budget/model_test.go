@@ -17,6 +17,8 @@ type model struct {
 	places []*place // in the order of arrival
 	late   []ID
 	counts Counts
+
+	heldFrom int64 // when the first of the holds in flight was admitted
 }
 
 type place struct {
@@ -76,6 +78,12 @@ func (m *model) fits(cost int64) bool {
 	return m.leases() < int64(m.o.Leases) && (m.inFlight()+cost <= m.o.Budget || taken == 0)
 }
 
+func (p *place) hold() bool { return p.r.Hold && p.r.ID != (ID{}) && !p.free }
+
+func (m *model) heldCost() int64 {
+	return m.sum(func(p *place) int64 { return when(p.admitted && p.hold(), p.cost) })
+}
+
 func (m *model) admit(p *place) {
 	m.counts.Answers[Admitted]++
 	if len(p.waiters) > 0 {
@@ -85,6 +93,9 @@ func (m *model) admit(p *place) {
 		w.answer, w.waited = Admitted, time.Duration(m.now-p.since)
 	}
 	p.waiters = nil
+	if p.hold() && m.heldCost() == 0 {
+		m.heldFrom = m.now
+	}
 	p.admitted, p.since = true, m.now
 	p.end = m.now + int64(p.length)
 	p.end += (tick - p.end%tick) % tick
@@ -114,6 +125,7 @@ func (m *model) time(now int64) {
 			p.since -= back
 			p.end -= back
 		}
+		m.heldFrom -= back
 	} else if back > 0 {
 		now = m.now
 	}
@@ -189,6 +201,8 @@ func (m *model) Admit(r Request, now int64) (Answer, *modelWaiter) {
 		m.counts.Free++
 	case held >= limit:
 		answer = PerCaller
+	case !r.Hold && m.heldCost() > 0 && p.cost > m.o.Budget-m.heldCost() && m.now-m.heldFrom > int64(m.o.Wait):
+		answer = Held
 	case m.waiting() == 0 && m.fits(p.cost):
 		answer = Admitted
 	case r.NoWait:

@@ -12,7 +12,7 @@ func (s *Server) handleAdmin(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetContentType("text/plain; charset=utf-8")
 	switch string(ctx.Path()) {
 	case "/metrics":
-		s.stats.write(ctx, s.engine.Policy(), s.ledger, &s.gates, s.now().UnixNano())
+		s.stats.write(ctx, s.engine.Policy(), s.ledger, &s.gates, &s.holds, s.now().UnixNano())
 	case "/healthz":
 		ctx.SetBodyString("ok\n")
 	case "/hold":

@@ -245,7 +245,7 @@ func (g *gates) write(w io.Writer) {
 		gauge("head_wait_seconds", st.HeadWait.Seconds())
 		count("admitted", st.Answers[budget.Admitted])
 		count("free", st.Free)
-		for _, why := range []budget.Answer{budget.Full, budget.Strangers, budget.PerCaller, budget.Busy, budget.Elapsed, budget.Closed} {
+		for _, why := range []budget.Answer{budget.Full, budget.Strangers, budget.PerCaller, budget.Held, budget.Busy, budget.Elapsed, budget.Closed} {
 			fmt.Fprintf(w, "stile_gate_refused_total{%s,reason=%q} %d\n", label, why, st.Answers[why])
 		}
 		count("abandoned", st.Answers[budget.Left])

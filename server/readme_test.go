@@ -29,7 +29,7 @@ budget = 8
 		w.check("GET /", "192.0.2.1")
 	}
 	var page bytes.Buffer
-	w.s.stats.write(&page, w.s.engine.Policy(), w.s.ledger, &w.s.gates, w.now.UnixNano())
+	w.s.stats.write(&page, w.s.engine.Policy(), w.s.ledger, &w.s.gates, &w.s.holds, w.now.UnixNano())
 	there := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^(stile_[a-z_]+)`).FindAllStringSubmatch(page.String(), -1) {
 		name := m[1]
@@ -53,7 +53,7 @@ func TestSeriesAreAClosedSet(t *testing.T) {
 	w := newWorld(t, "")
 	series := func() int {
 		var page bytes.Buffer
-		w.s.stats.write(&page, w.s.engine.Policy(), w.s.ledger, &w.s.gates, w.now.UnixNano())
+		w.s.stats.write(&page, w.s.engine.Policy(), w.s.ledger, &w.s.gates, &w.s.holds, w.now.UnixNano())
 		n := 0
 		for _, line := range strings.Split(page.String(), "\n") {
 			// Empty buckets of a histogram are not written, and the process's own vary.

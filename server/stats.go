@@ -167,7 +167,7 @@ func (st *stats) reloaded(ok bool, now time.Time) {
 	st.reloadAt.Store(now.Unix())
 }
 
-func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, g *gates, now int64) {
+func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, g *gates, h *holds, now int64) {
 	st.set.WritePrometheus(w)
 	st.duration.write(w, "stile_check_duration_seconds", "")
 	table := func(name string, used, size int) {
@@ -176,6 +176,7 @@ func (st *stats) write(w io.Writer, p *decide.Policy, l *mint.Ledger, g *gates, 
 	p.Tables(now, table)
 	l.Tables(now, table)
 	table("costs", g.costs.Len(), g.costs.Cap())
+	table("holds", h.len(), maxHolds)
 	g.write(w)
 	p.Rules(func(name string, hits, observed uint64) {
 		fmt.Fprintf(w, "stile_rule_hits_total{rule=%q} %d\n", name, hits)

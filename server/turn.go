@@ -93,7 +93,7 @@ func (g *gate) retry(a budget.Answer) uint32 {
 	switch a {
 	case budget.PerCaller, budget.Busy, budget.Closed:
 		return 2
-	case budget.Elapsed:
+	case budget.Elapsed, budget.Held:
 		return 10
 	}
 	return uint32(min(max(g.cfg.Wait/(2*time.Second), 2), 10))
