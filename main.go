@@ -25,6 +25,7 @@ func init() {
 		{"serve", "[-c FILE]", "run the daemon", serve},
 		{"check", "[-c FILE]", "validate a configuration and run its [[expect]]s", check},
 		{"explain", "[-c FILE] [-X METHOD] [-H 'K: V'] [--addr IP] [--pass LEVEL] [--user NAME] URL", "every step of one decision, and its verdict", explain},
+		{"replay", "[-c FILE] [--format FORMAT] [--html OUT] LOG...", "run access logs through the decision: what would have been asked, refused, queued", replayLogs},
 		{"hold", "--gate NAME --cost SIZE [-c FILE] [--wait DURATION] -- COMMAND [ARG...]", "run a batch job inside a gate's budget", hold},
 		{"key", "new|rotate [-c FILE]", "make the key file, or put a new key in front", keys},
 		{"preset", "[NAME]", "list the presets, or print one", preset},

@@ -1,0 +1,115 @@
+package replay
+
+import "time"
+
+// crowd counts what many callers ask for, in a fixed amount of memory. A caller has one of
+// four places; in a full bucket the one that has asked least is forgotten, and those never
+// that would have been asked for a proof while there are others. What a forgotten caller had
+// counts in the peaks as that of a caller of its own.
+type crowd struct {
+	callers   []caller
+	demands   []demand // of each caller, one for each meter
+	meters    int
+	peaks     []*histogram // of each meter
+	forgotten int64
+}
+
+type caller struct {
+	key      uint64 // 0: free
+	factor   uint32 // how many times a stranger's limit it may use; 0: it is no stranger
+	requests uint32
+	asked    uint32 // would have been asked for a proof
+	refused  uint32 // or refused, if nobody solves
+	what     *what  // the first time; nil before
+	passEnd  int64  // of the pass that it has if all solve
+	level    uint8  // of it
+}
+
+// what is the first time that a caller would not have been let through.
+type what struct {
+	at            int64
+	rule, meter   int // -1: none
+	reason        string
+	target, agent string // at most maxText bytes
+	addr          string
+}
+
+const maxText = 120
+
+// demand is what one caller asks of one meter, whatever its limit.
+type demand struct {
+	begin uint32 // of the window, in units of 2^26 ns
+	n     uint32
+	peak  uint32
+}
+
+func newCrowd(places, meters int) *crowd {
+	c := &crowd{callers: make([]caller, places), demands: make([]demand, places*meters), meters: meters}
+	for range meters {
+		c.peaks = append(c.peaks, new(histogram))
+	}
+	return c
+}
+
+// at is the place of a caller, one of its own if it is new. It stays valid until the next
+// call.
+func (c *crowd) at(key uint64) int {
+	first := int(spread(key)&uint64(len(c.callers)/4-1)) * 4
+	least := first
+	for i := first; i < first+4; i++ {
+		e := &c.callers[i]
+		if e.key == key {
+			return i
+		}
+		if c.need(i) < c.need(least) {
+			least = i
+		}
+	}
+	if c.callers[least].key != 0 {
+		c.forgotten++
+		c.settle(least)
+	}
+	c.callers[least] = caller{key: key}
+	return least
+}
+
+func (c *crowd) need(i int) uint64 {
+	e := &c.callers[i]
+	if e.key == 0 {
+		return 0
+	}
+	return uint64(b2i(e.what != nil))<<32 + uint64(e.requests) + 1
+}
+
+// want counts a request of a meter, in windows that begin with a caller's first.
+func (c *crowd) want(i, meter int, now int64, window time.Duration) {
+	d := &c.demands[i*c.meters+meter]
+	tick, long := uint32(now>>26), uint32(window>>26)
+	if tick-d.begin >= long || d.n == 0 {
+		d.peak = max(d.peak, d.n)
+		d.begin, d.n = tick, 0
+	}
+	d.n++
+}
+
+// settle moves a place's peaks into the histograms, and empties it. Peaks of a wider network
+// count as the limit of a stranger that would have let them through.
+func (c *crowd) settle(i int) {
+	factor := int64(c.callers[i].factor)
+	for m := range c.meters {
+		d := &c.demands[i*c.meters+m]
+		if peak := int64(max(d.peak, d.n)); peak > 0 && factor > 0 {
+			c.peaks[m].add((peak + factor - 1) / factor)
+		}
+		*d = demand{}
+	}
+}
+
+// settleAll is for the end.
+func (c *crowd) settleAll() {
+	for i := range c.callers {
+		if c.callers[i].key != 0 {
+			c.settle(i)
+		}
+	}
+}

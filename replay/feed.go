@@ -1,0 +1,273 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Counts of lines that are no requests, for the report.
+type Skipped struct {
+	Unfit    int64    // lines that do not have the format's shape, no address or no time in them, or too long
+	Examples []string // of them, as they are in the log, at most 200 bytes of each
+	Own      int64    // requests that nginx answers itself: unreadable, or stile's own pages
+	Outside  int64    // before --since or after --until
+	Late     int64    // requests judged later than they came: they lasted longer than the buffer reaches
+	Back     int64    // lines older than one before them by more than a second
+	MostBack time.Duration
+}
+
+const (
+	maxExamples = 5
+	firstLines  = 1000 // of which at most half may be unfit
+)
+
+// log is one file of those that are replayed.
+type log struct {
+	name   string
+	lines  *lines
+	parser parser
+	seen   int64 // lines
+	unfit  int64
+	skip   *Skipped
+	head   record
+	first  int64 // time of its first request
+	ahead  []string
+}
+
+// next reads the next request.
+func (l *log) next(r *record) error {
+	for {
+		var line string
+		if len(l.ahead) > 0 {
+			line, l.ahead = l.ahead[0], l.ahead[1:]
+		} else {
+			var err error
+			if line, err = l.lines.next(); err != nil {
+				if err == io.EOF && l.seen > 0 && l.unfit*2 > l.seen {
+					return l.misfit(line)
+				}
+				return err
+			}
+		}
+		l.seen++
+		switch l.parser.read(line, r) {
+		case fine:
+			return nil
+		case noAsk:
+			l.skip.Own++
+		default:
+			l.unfit++
+			l.skip.Unfit++
+			if len(l.skip.Examples) < maxExamples {
+				l.skip.Examples = append(l.skip.Examples, fmt.Sprintf("%s:%d: %s", l.name, l.seen, strings.Clone(line[:min(len(line), 200)])))
+			}
+			if l.seen <= firstLines && l.unfit > firstLines/2 {
+				return l.misfit(line)
+			}
+		}
+	}
+}
+
+func (l *log) misfit(string) error {
+	example := ""
+	if len(l.skip.Examples) > 0 {
+		example = ", such as " + fmt.Sprintf("%.240q", l.skip.Examples[len(l.skip.Examples)-1])
+	}
+	return fmt.Errorf("%s: %d of the first %d lines do not have the format that was tried (%s)%s: give the log_format of nginx.conf by --format", l.name, l.unfit, l.seen, l.parser.format.name, example)
+}
+
+// feed is all logs, merged by time.
+type feed struct {
+	waiting []*log // not opened again yet, by the time of their first request, the last one first
+	open    []*log // with a request in head
+	formats []string
+	done    atomic.Int64 // bytes read
+	stdin   io.Reader
+	skip    Skipped
+	bytes   int64            // of lines
+	has     [fieldCount]bool // of any of the logs
+	offset  int              // of the logs' clock, seconds east of Greenwich
+}
+
+// newFeed looks at the beginning of each log, for its format and for when it begins.
+func newFeed(names []string, text, passCookie string, stdin io.Reader) (*feed, error) {
+	f := &feed{stdin: stdin}
+	var given *format
+	if text != "" {
+		var err error
+		if given, err = compile(text, passCookie); err != nil {
+			return nil, err
+		}
+	}
+	var errs []error
+	for _, name := range names {
+		l, err := f.peek(name, given, passCookie)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if l != nil {
+			f.waiting = append(f.waiting, l)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(f.waiting) == 0 {
+		return nil, fmt.Errorf("there is no line in %s", strings.Join(names, ", "))
+	}
+	f.offset = f.waiting[0].parser.clock.offset
+	for _, l := range f.waiting {
+		for k, has := range l.parser.format.has {
+			f.has[k] = f.has[k] || has
+		}
+	}
+	slices.SortStableFunc(f.waiting, func(a, b *log) int { return cmpInt(b.first, a.first) })
+	f.done.Store(0)
+	return f, nil
+}
+
+func cmpInt(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// peek opens a log, and reads its first lines. A log without any is nil: one is made by
+// each rotation. A file is closed again until its turn comes: there may be hundreds.
+func (f *feed) peek(name string, given *format, passCookie string) (*log, error) {
+	in, err := open(name, f.stdin, &f.done)
+	if err != nil {
+		return nil, err
+	}
+	l := &log{name: in.name, lines: in, skip: &f.skip}
+	for len(l.ahead) < detectLines {
+		line, err := in.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			in.close()
+			return nil, err
+		}
+		l.ahead = append(l.ahead, line)
+	}
+	if len(l.ahead) == 0 {
+		in.close()
+		return nil, nil
+	}
+	fm := given
+	if given == nil {
+		if fm, err = detect(l.ahead, passCookie); err != nil {
+			in.close()
+			return nil, l.binary(err)
+		}
+	} else if given.object != nil {
+		given.learn(l.ahead[0])
+	}
+	l.parser.format = fm
+	if !slices.Contains(f.formats, fm.name) {
+		f.formats = append(f.formats, fm.name)
+	}
+	var r record
+	for _, line := range l.ahead {
+		if why := l.parser.read(line, &r); why == fine || why == noAsk {
+			l.first = r.end
+			break
+		}
+	}
+	if name != "-" {
+		l.ahead, l.lines = nil, nil
+		in.close()
+	}
+	l.name = name
+	return l, nil
+}
+
+// binary says so if a log is no text.
+func (l *log) binary(err error) error {
+	for _, line := range l.ahead {
+		if strings.IndexByte(line, 0) >= 0 {
+			return fmt.Errorf("%s is no log: it has binary data in it", l.name)
+		}
+	}
+	return fmt.Errorf("%s: %w", l.name, err)
+}
+
+// next is the next request of all logs, by the time of its end; io.EOF after the last.
+func (f *feed) next(r *record) error {
+	for {
+		least := f.least()
+		if n := len(f.waiting); n > 0 && (least < 0 || f.waiting[n-1].first <= f.open[least].head.end) {
+			if err := f.start(f.waiting[n-1]); err != nil {
+				return err
+			}
+			f.waiting = f.waiting[:n-1]
+			continue
+		}
+		if least < 0 {
+			return io.EOF
+		}
+		l := f.open[least]
+		*r = l.head
+		return f.advance(l)
+	}
+}
+
+// least is the log whose next request is the oldest; of equals the first.
+func (f *feed) least() int {
+	if len(f.open) == 0 {
+		return -1
+	}
+	at := 0
+	for i := 1; i < len(f.open); i++ {
+		if f.open[i].head.end < f.open[at].head.end {
+			at = i
+		}
+	}
+	return at
+}
+
+func (f *feed) start(l *log) error {
+	if l.lines == nil {
+		in, err := open(l.name, f.stdin, &f.done)
+		if err != nil {
+			return err
+		}
+		l.lines = in
+	}
+	f.open = append(f.open, l)
+	return f.advance(l)
+}
+
+// advance reads a log's next request, and closes it after the last.
+func (f *feed) advance(l *log) error {
+	err := l.next(&l.head)
+	if err == nil {
+		return nil
+	}
+	f.bytes += l.lines.bytes
+	f.skip.Unfit += l.lines.long
+	l.lines.close()
+	f.open = slices.DeleteFunc(f.open, func(o *log) bool { return o == l })
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// close closes what is open.
+func (f *feed) close() {
+	for _, l := range f.open {
+		l.lines.close()
+	}
+}

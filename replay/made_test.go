@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// made writes a log as a small forge would have it: readers who load pages and their parts,
+// a crawler, and a swarm that asks for a few pages from each of many addresses.
+type made struct {
+	lines     int
+	addresses int // of the swarm
+	timed     bool
+	seed      uint64
+}
+
+const madeAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+func (m made) write(w io.Writer) error {
+	rng := rand.New(rand.NewPCG(m.seed, 7))
+	now := time.Date(2026, 11, 28, 0, 0, 0, 0, time.FixedZone("", 3600))
+	var b strings.Builder
+	for i := range m.lines {
+		if i%25 == 24 {
+			now = now.Add(time.Second)
+		}
+		b.Reset()
+		addr, target, referer, agent := "", "", "-", madeAgent
+		status, bytes := 200, 1000+rng.IntN(60000)
+		switch k := rng.IntN(100); {
+		case k < 45: // a part of a page
+			addr = fmt.Sprintf("198.51.%d.%d", rng.IntN(8), rng.IntN(250))
+			target = fmt.Sprintf("/assets/app.%x.js", rng.IntN(40))
+			referer = "https://www.example.org/project/halogen/src/branch/main"
+		case k < 60: // a page
+			addr = fmt.Sprintf("198.51.%d.%d", rng.IntN(8), rng.IntN(250))
+			target = fmt.Sprintf("/project/halogen/issues/%d?page=%d", rng.IntN(900), rng.IntN(9))
+			referer = "https://www.example.org/project/halogen"
+		case k < 62: // a search
+			addr = fmt.Sprintf("2001:db8:%x:%x::%x", rng.IntN(40), rng.IntN(16), rng.IntN(99))
+			target = fmt.Sprintf("/search?q=word%d", rng.IntN(500))
+		case k < 65: // a crawler
+			addr, agent = "192.0.2.77", "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://bot.example.net/)"
+			target = fmt.Sprintf("/project/halogen/commit/%x", rng.Uint64())
+		default: // the swarm
+			n := rng.IntN(max(m.addresses, 1))
+			addr = fmt.Sprintf("%d.%d.%d.%d", 100+n>>24, n>>16&255, n>>8&255, n&255)
+			target = fmt.Sprintf("/project/halogen/blame/%x/src/lib/part%d.go", rng.Uint64(), rng.IntN(400))
+			if rng.IntN(9) == 0 {
+				target = fmt.Sprintf("/search?q=%x", rng.Uint32())
+			}
+		}
+		fmt.Fprintf(&b, "%s - - [%s] \"GET %s HTTP/1.1\" %d %d \"%s\" \"%s\"", addr, now.Format("02/Jan/2006:15:04:05 -0700"), target, status, bytes, referer, agent)
+		if m.timed {
+			took := 0.002 + rng.Float64()*rng.Float64()*rng.Float64()*3
+			fmt.Fprintf(&b, " %.3f %.3f", took, took)
+		}
+		b.WriteByte('\n')
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
