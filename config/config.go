@@ -13,6 +13,9 @@ package config
 import (
 	"net/netip"
 	"time"
+
+	"stile/crawler"
+	"stile/geo"
 )
 
 // Config is a whole configuration: the main file and everything it includes.
@@ -51,6 +54,16 @@ type Config struct {
 		// The page's words: a title, a path on the same site or data:image/… of a
 		// picture, a line for people who cannot get in. Default "": none of ours.
 		Title, Logo, Contact string
+	}
+
+	Crawler struct {
+		Resolver string              // address and port of a DNS server; default "": the system's
+		MaxAge   time.Duration       // of a list, before who is not in it may be genuine; 1d to 3y; default 90d
+		URLs     map[string][]string // where lists are fetched in place of their owners' URLs, by crawler
+	}
+
+	Geo struct {
+		Files []string // absolute, of MaxMind's format; default none. They need not exist yet
 	}
 
 	Meters  []Meter  // those that a rule uses, in the order of the files
@@ -148,7 +161,10 @@ type Match struct {
 	Method                   []string // upper case; HEAD is added where GET is
 	Header                   []HeaderMatch
 	Network                  []netip.Prefix // masked; never IPv4-mapped
-	Not                      *Match         // none of these may hold; its own Not is nil
+	Crawler                  []string       // AnyVerified, Spoofed, Unknown or names of crawlers
+	ASN                      []uint32       // numbers of autonomous systems
+	Country                  []geo.Country
+	Not                      *Match // none of these may hold; its own Not is nil
 }
 
 // HeaderMatch holds when a header matches any of the patterns. An absent header is "".
@@ -165,6 +181,8 @@ type Expect struct {
 	Agent   string            // "": none
 	Addr    string            // a valid address, or "": any that no rule names
 	Header  map[string]string // canonical names: those of Headers, and Host
+	Crawler crawler.Claim     // what is taken for known of who asks; nothing: nothing is
+	Place   geo.Place         // likewise
 	Verdict string            // "allow", "deny", "trap", "challenge", "challenge 2", "challenge 3", "meter NAME NAME…"
 	Pos     Pos
 }

@@ -23,6 +23,7 @@ func defaults() *Config {
 	c.Pass.PerNetworkDay = 1000
 	c.State.Dir = "/var/lib/stile"
 	c.State.Keys = 65536
+	c.Crawler.MaxAge = 90 * 24 * time.Hour
 	c.Challenge.Kind = "pow"
 	c.Challenge.Status = 503
 	c.Challenge.Target = time.Second
@@ -78,6 +79,8 @@ func (in *reading) readDaemon(top *table) {
 			c.State.Keys = int(n)
 		}
 	})
+	single("crawler", func(t *table) { t.readCrawler(c) })
+	single("geo", func(t *table) { t.readGeo(c) })
 	single("challenge", func(t *table) {
 		t.challengeKind("kind")
 		if n, ok := t.status("status"); ok {

@@ -33,7 +33,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 		for _, key := range keys {
 			shown := strings.Contains(rules, "\n#   "+key+" = ")
 			switch kind {
-			case "listen", "key", "pass", "state", "challenge":
+			case "listen", "key", "pass", "state", "challenge", "crawler", "geo":
 				shown = strings.Contains(defaults, "\n#"+key+" = ")
 			case "":
 				shown = strings.Contains(defaults, "\n#"+key+" = ") || strings.Contains(defaults, "\n#["+key+"]\n") || strings.Contains(rules, "\n#   [["+key+"]]")
@@ -51,7 +51,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 func TestExampleRules(t *testing.T) {
 	_, rules, _ := strings.Cut(Example(), "# ---- Rules ")
 	text := regexp.MustCompile(`(?m)^#   `).ReplaceAllString("# "+rules, "")
-	c, err := Parse("example.toml", []byte("include = []\n"+text))
+	c, err := Parse("example.toml", []byte("include = []\n[geo]\nfile = '/usr/share/GeoIP/GeoLite2-ASN.mmdb'\n"+text))
 	if err != nil {
 		t.Fatal(err)
 	}

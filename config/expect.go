@@ -23,6 +23,7 @@ func (in *reading) readExpect(t *table) {
 		}
 	}
 	t.expectHeaders("header", &e)
+	t.expectCrawler(&e)
 	if s, ok := t.text("host"); ok {
 		if s == "" || strings.ContainsAny(s, "/ ") {
 			t.wrong("host", "want a host's name, such as %q", "www.example.org")

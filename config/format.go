@@ -12,24 +12,26 @@ const (
 	maxLimit  = 10_000_000
 )
 
-var matchers = []string{"host", "path", "query", "method", "agent", "header", "network"}
+var matchers = []string{"host", "path", "query", "method", "agent", "header", "network", "crawler", "asn", "country"}
 
 // kinds are the tables in the order of the example file.
-var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "meter", "gate", "rule", "not", "expect"}
+var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "crawler", "geo", "meter", "gate", "rule", "not", "expect"}
 
 // known are the keys of each kind of table; "" is the top of a file.
 var known = map[string][]string{
-	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "meter", "gate", "rule", "expect"},
+	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "crawler", "geo", "meter", "gate", "rule", "expect"},
 	"listen":    {"check", "lease", "admin", "group"},
 	"key":       {"file"},
 	"pass":      {"cookie", "lifetime", "bind", "per_network_day"},
 	"state":     {"dir", "keys"},
 	"challenge": {"kind", "status", "target", "title", "logo", "contact"},
+	"crawler":   {"resolver", "max_age", "urls"},
+	"geo":       {"file"},
 	"meter":     {"name", "window", "stranger", "pass", "user", "strangers", "per"},
 	"gate":      {"name", "budget", "free_below", "queue", "per_caller", "wait", "lease", "cost", "unseen", "scale"},
 	"rule":      append([]string{"name", "do", "suspect", "meter", "gate", "level", "proof", "mode", "not"}, matchers...),
 	"not":       matchers,
-	"expect":    {"request", "host", "agent", "addr", "header", "verdict"},
+	"expect":    {"request", "host", "agent", "addr", "header", "crawler", "asn", "country", "verdict"},
 }
 
 // included are the keys that files other than the main one may have.
@@ -37,7 +39,6 @@ var included = []string{"include", "meter", "gate", "rule", "expect"}
 
 const (
 	noCaptchas = `this version of stile asks for work only: kind = "pow"; remove it`
-	noLookups  = "this version of stile looks nothing up; remove it, or match by network"
 )
 
 // refused are keys that a reader of stile's plans, or of other programs' manuals,
@@ -50,7 +51,6 @@ var refused = map[string]map[string]string{
 		"captcha":   noCaptchas,
 		"surge":     "this version of stile has no surge mode yet; remove it",
 		"jail":      "this version of stile has no jail yet; remove it",
-		"crawler":   "this version of stile does not verify crawlers yet; remove it",
 		"replica":   "this version of stile runs on one machine; remove it",
 		"valkey":    "this version of stile runs on one machine; remove it",
 		"redis":     "this version of stile runs on one machine; remove it",
@@ -69,17 +69,11 @@ var refused = map[string]map[string]string{
 		"bits":    "the difficulty finds itself from target; remove it",
 	},
 	"rule": {
-		"crawler": "this version of stile does not verify crawlers yet; remove it, or match by network",
-		"asn":     noLookups,
-		"country": noLookups,
-		"match":   `the matchers are keys of the rule itself, such as path = "/search/**"; write them there`,
-		"status":  "refusals are answered 429 or 403, and the page with the status of [challenge]; remove it",
+		"match":  `the matchers are keys of the rule itself, such as path = "/search/**"; write them there`,
+		"status": "refusals are answered 429 or 403, and the page with the status of [challenge]; remove it",
 	},
 	"not": {
-		"crawler": "this version of stile does not verify crawlers yet; remove it, or match by network",
-		"asn":     noLookups,
-		"country": noLookups,
-		"not":     "a not within a not: write the matchers in the rule itself",
+		"not": "a not within a not: write the matchers in the rule itself",
 	},
 }
 
@@ -170,6 +164,12 @@ func exampleOf(key string) string {
 		return "Wget"
 	case "network", "addr":
 		return "192.0.2.0/24"
+	case "crawler":
+		return "verified"
+	case "country":
+		return "DE"
+	case "resolver":
+		return "127.0.0.1:53"
 	case "request":
 		return "GET /search?q=x"
 	case "verdict":

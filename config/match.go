@@ -16,6 +16,9 @@ func (t *table) match() Match {
 		Agent:   t.patterns("agent", checkText),
 		Method:  t.methods("method"),
 		Network: t.networks("network"),
+		Crawler: t.crawlers("crawler"),
+		ASN:     t.systems("asn"),
+		Country: t.countries("country"),
 	}
 	if t.has("header") {
 		m.Header = t.headers("header")
@@ -31,6 +34,7 @@ func (t *table) match() Match {
 		}
 		not.finish()
 		m.Not = &n
+		t.inner = not
 	}
 	return m
 }

@@ -114,6 +114,7 @@ func (in *reading) resolve() {
 	in.meters, in.byName = replace(in.meters, func(m *meterDef) *definition { return &m.definition })
 	in.resolveRules()
 	in.resolveGates()
+	in.needsGeo()
 	in.findShadowed()
 	in.resolveModes()
 	c := in.config

@@ -45,6 +45,9 @@ func (m *Match) covers(o *Match) bool {
 		coversList(m.Agent, o.Agent, same) &&
 		coversList(m.Method, o.Method, same) &&
 		coversList(m.Network, o.Network, coversPrefix) &&
+		coversList(m.Crawler, o.Crawler, coversCrawler) &&
+		coversList(m.ASN, o.ASN, equal) &&
+		coversList(m.Country, o.Country, equal) &&
 		(m.Not == nil || o.Not != nil && m.Not.within(o.Not))
 }
 
@@ -61,7 +64,10 @@ func (m *Match) within(o *Match) bool {
 	}
 	return in(m.Host, o.Host, same) && in(m.Path, o.Path, coversPath) && in(m.Query, o.Query, same) &&
 		in(m.Agent, o.Agent, same) && in(m.Method, o.Method, same) &&
-		(len(m.Network) == 0 || len(o.Network) > 0 && coversList(o.Network, m.Network, coversPrefix))
+		(len(m.Network) == 0 || len(o.Network) > 0 && coversList(o.Network, m.Network, coversPrefix)) &&
+		in(m.Crawler, o.Crawler, coversCrawler) &&
+		(len(m.ASN) == 0 || len(o.ASN) > 0 && coversList(o.ASN, m.ASN, equal)) &&
+		(len(m.Country) == 0 || len(o.Country) > 0 && coversList(o.Country, m.Country, equal))
 }
 
 // coversList tells whether each of bs is covered by one of as. No as is no condition;
@@ -82,6 +88,8 @@ func coversList[T any](as, bs []T, covers func(a, b T) bool) bool {
 }
 
 func same(a, b string) bool { return a == b }
+
+func equal[T comparable](a, b T) bool { return a == b }
 
 // coversPath knows "/a/**" and what begins with "/a/".
 func coversPath(a, b string) bool {

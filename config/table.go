@@ -17,6 +17,7 @@ type table struct {
 	kind  string // its name in known
 	keys  map[string]any
 	node  *node
+	inner *table // the not of a rule
 }
 
 // item is one text of a list, and where it stands.
@@ -198,6 +199,8 @@ func (t *table) table(key, kind, where string) (*table, bool) {
 		switch {
 		case key == "header":
 			t.wrong(key, `want header = { Accept = "text/html" }`)
+		case key == "urls":
+			t.wrong(key, `want urls = { google = "https://www.example.org/google.json" }`)
 		case key == "not":
 			t.wrong(key, `want not = { path = "/public/**" }, with any of the matchers`)
 		case array:
@@ -207,14 +210,14 @@ func (t *table) table(key, kind, where string) (*table, bool) {
 		}
 		return nil, false
 	}
-	return &table{t.in, t.file, where, kind, m, n}, true
+	return &table{t.in, t.file, where, kind, m, n, nil}, true
 }
 
 // tables is a [[key]] array of tables.
 func (t *table) tables(key string) (ts []*table) {
 	n := t.node.at(key)
 	add := func(i int, m map[string]any) {
-		ts = append(ts, &table{t.in, t.file, "[[" + key + "]]", key, m, n.item(i)})
+		ts = append(ts, &table{t.in, t.file, "[[" + key + "]]", key, m, n.item(i), nil})
 	}
 	switch v := t.keys[key].(type) {
 	case nil:

@@ -209,7 +209,7 @@ verdict = "challenge"
 		{Name: "third", Do: Suspect, Suspect: 100, Level: 1, Pos: Pos{"stile.toml", 61}},
 		{Name: "fourth", Do: Trap, Level: 1, Pos: Pos{"stile.toml", 64}, Match: Match{Path: []string{"/trap"}}},
 	}
-	want.Expects = []Expect{{"GET", "/c?x=1", "x", "192.0.2.1", map[string]string{"Host": "example.org", "Accept": "*/*"}, "challenge", Pos{"stile.toml", 68}}}
+	want.Expects = []Expect{{Method: "GET", Target: "/c?x=1", Agent: "x", Addr: "192.0.2.1", Header: map[string]string{"Host": "example.org", "Accept": "*/*"}, Verdict: "challenge", Pos: Pos{"stile.toml", 68}}}
 	if diff := difference(c, want); diff != "" {
 		t.Error(diff)
 	}
