@@ -13,7 +13,7 @@ import (
 // allowed is which packages of ours each package may import: one way only, so that the
 // decision can be read, tested and replayed without a server.
 var allowed = map[string][]string{
-	".":                      {"config", "cookie", "crawler", "decide", "geo", "key", "nginx", "replay", "server"},
+	".":                      {"config", "cookie", "crawler", "decide", "geo", "key", "nginx", "nginx/lint", "replay", "server"},
 	"budget":                 {},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/gate":             {"cookie", "key", "nginx"},
@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"key":                    {},
 	"network":                {},
 	"nginx":                  {},
+	"nginx/lint":             {"config", "decide/pattern", "nginx"},
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
 	"replay":                 {"budget", "config", "decide", "decide/path", "network"},

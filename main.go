@@ -23,7 +23,7 @@ var commands []command
 func init() {
 	commands = []command{
 		{"serve", "[-c FILE]", "run the daemon", serve},
-		{"check", "[-c FILE]", "validate a configuration and run its [[expect]]s", check},
+		{"check", "[-c FILE] [--nginx FILE|- [--here]]", "validate a configuration and run its [[expect]]s; find the holes in nginx's", check},
 		{"explain", "[-c FILE] [-X METHOD] [-H 'K: V'] [--addr IP] [--pass LEVEL] [--user NAME] URL", "every step of one decision, and its verdict", explain},
 		{"replay", "[-c FILE] [--format FORMAT] [--html OUT] LOG...", "run access logs through the decision: what would have been asked, refused, queued", replayLogs},
 		{"hold", "--gate NAME --cost SIZE [-c FILE] [--wait DURATION] -- COMMAND [ARG...]", "run a batch job inside a gate's budget", hold},

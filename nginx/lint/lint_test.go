@@ -1,0 +1,158 @@
+package lint
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"stile/config"
+	"stile/nginx"
+)
+
+var update = flag.Bool("update", false, "write the golden reports")
+
+// mainFile is an nginx.conf as a distribution ships it.
+const mainFile = `user www-data;
+worker_processes auto;
+pid /run/nginx.pid;
+include /etc/nginx/modules-enabled/*.conf;
+
+events {
+	worker_connections 768;
+}
+
+http {
+	sendfile on;
+	types_hash_max_size 2048;
+	default_type application/octet-stream;
+	log_format main '$remote_addr - $remote_user [$time_local] "$request" $status "$http_x_forwarded_for"';
+	access_log /var/log/nginx/access.log main;
+	gzip on;
+
+	include /etc/nginx/conf.d/*.conf;
+	include /etc/nginx/sites-enabled/*;
+}
+`
+
+// dumped is what nginx -T writes for a site with the shipped files. A text with headers of its own is a whole configuration
+// but for the shipped files.
+func dumped(site string) []byte {
+	shipped := nginx.Files(nginx.Prefix)
+	text := site
+	if !strings.HasPrefix(site, header) {
+		text = header + "/etc/nginx/nginx.conf:\n" + mainFile + "\n" + header + "/etc/nginx/sites-enabled/site.conf:\n" + site
+	}
+	var b strings.Builder
+	b.WriteString("nginx: the configuration file /etc/nginx/nginx.conf syntax is ok\nnginx: configuration file /etc/nginx/nginx.conf test is successful\n")
+	b.WriteString(text)
+	for _, name := range slices.Sorted(maps.Keys(shipped)) {
+		if h := header + "/etc/nginx/" + name + ":\n"; !strings.HasPrefix(name, "sites/") && !strings.Contains(text, h) {
+			b.WriteString("\n" + h + shipped[name])
+		}
+	}
+	return []byte(b.String())
+}
+
+// rules reads a stile.toml.
+func rules(t *testing.T, name, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(name, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func check(t *testing.T, site string, o Options) *Report {
+	t.Helper()
+	o.Version, o.CPUs = "1.2.3", 2
+	if o.Stile == nil {
+		o.Stile = rules(t, "stile.toml", "include = []")
+	}
+	r, err := Check(dumped(site), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func text(t *testing.T, r *Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.Write(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Every shipped site comes out clean, with the rules beside it.
+func TestShippedSites(t *testing.T) {
+	sites := 0
+	for name, site := range nginx.Files(nginx.Prefix) {
+		name, ok := strings.CutPrefix(name, "sites/")
+		if !ok {
+			continue
+		}
+		sites++
+		t.Run(name, func(t *testing.T) {
+			o := Options{Stile: rules(t, "stile.toml", "")}
+			if b, err := os.ReadFile(filepath.Join("..", "sites", strings.TrimSuffix(name, ".conf")+".toml")); err == nil {
+				o.Stile = rules(t, "stile.toml", string(b))
+			}
+			r := check(t, site, o)
+			if len(r.Findings) > 0 {
+				t.Errorf("\n%s", text(t, r))
+			}
+			protected := false
+			for _, s := range r.Servers {
+				protected = protected || s.Protected
+			}
+			if !protected {
+				t.Errorf("no server is protected:\n%s", text(t, r))
+			}
+		})
+	}
+	if sites < 4 {
+		t.Errorf("%d sites", sites)
+	}
+}
+
+// The golden reports: testdata/NAME.conf is a site, or a whole configuration, NAME.toml its rules if there are any, and
+// NAME.txt the report. -update writes them.
+func TestReports(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.conf")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".conf")
+		t.Run(name, func(t *testing.T) {
+			site, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var o Options
+			if b, err := os.ReadFile("testdata/" + name + ".toml"); err == nil {
+				o.Stile = rules(t, "stile.toml", string(b))
+			}
+			got := text(t, check(t, string(site), o))
+			golden := "testdata/" + name + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", golden, got, want)
+			}
+		})
+	}
+}
