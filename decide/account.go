@@ -22,3 +22,6 @@ func (p *Policy) Meter(v Verdict) (i int, ok bool) {
 
 // WideFactor is how many times a stranger's limit the i-th of n.Wider() may use.
 func WideFactor(n network.Network, i int) uint32 { return factor(n, i) }
+
+// Segment is the n-th segment of a path, counted from 1; "" when there is none.
+func Segment(path string, n int) string { return segment(path, n) }
