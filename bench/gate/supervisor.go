@@ -85,6 +85,9 @@ func (s *supervisor) start() error {
 	heard := make(chan struct{})
 	s.mu.Lock()
 	s.cmd, s.heard, s.open = cmd, heard, map[string]*render{}
+	if s.stopping { // since the last one died
+		cmd.Process.Kill()
+	}
 	s.mu.Unlock()
 	go s.watch(cmd)
 	go func() {
@@ -232,7 +235,7 @@ func (s *supervisor) ready() error {
 
 // get asks the backend itself, without nginx.
 func (s *supervisor) get(path, client string) (string, error) {
-	c := http.Client{Transport: &http.Transport{
+	c := http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", s.socket)
 		},
