@@ -130,7 +130,7 @@ func (c *Checker) claim(claimed Set, a netip.Addr, now int64) Claim {
 		return claim
 	}
 	if !a.IsValid() {
-		return Claim{Unknown, claimed.first()}
+		return Claim{Unknown, claimed.First()}
 	}
 	known, until, ok := c.cache.get(a, claimed)
 	if ok && now < until {
@@ -143,7 +143,7 @@ func (c *Checker) claim(claimed Set, a netip.Addr, now int64) Claim {
 	if ok && now < until+int64(graceTime) {
 		return known
 	}
-	return Claim{Pending, claimed.first()}
+	return Claim{Pending, claimed.First()}
 }
 
 // Results calls f with how many lookups ended in each way.

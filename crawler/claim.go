@@ -80,8 +80,14 @@ func hasPrefixFold(s, lower string) bool {
 	return true
 }
 
-// first is the first crawler of a set, 0 of none.
-func (s Set) first() ID {
+// With is the set and one more.
+func (s Set) With(id ID) Set { return s | id.bit() }
+
+// Has tells whether a crawler is in the set.
+func (s Set) Has(id ID) bool { return id != 0 && s&id.bit() != 0 }
+
+// First is the first crawler of a set in the order of Known, 0 of none.
+func (s Set) First() ID {
 	for i := range Known {
 		if s&(1<<i) != 0 {
 			return ID(i + 1)

@@ -263,7 +263,7 @@ func (l *Lists) Contains(id ID, a netip.Addr) bool {
 // verdict is what the lists alone say of a claim by somebody at an address. dns are the
 // crawlers of the claim that DNS may still decide.
 func (l *Lists) verdict(claimed Set, a netip.Addr) (c Claim, dns Set) {
-	c = Claim{Spoofed, claimed.first()}
+	c = Claim{Spoofed, claimed.First()}
 	for i := range Known {
 		if claimed&(1<<i) == 0 {
 			continue

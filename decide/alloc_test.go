@@ -2,7 +2,52 @@
 
 package decide
 
-import "testing"
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"stile/crawler"
+	"stile/geo"
+)
+
+// claims is Lookups of a real checker.
+type claims struct{ *crawler.Checker }
+
+func (c claims) Crawler(agent string, a netip.Addr, now int64) crawler.Claim {
+	return c.Checker.Claim(agent, a, now)
+}
+
+func (claims) Place(netip.Addr) geo.Place { return geo.Place{ASN: 64496} }
+
+// Whether the lists say it, or DNS is asked, or nobody is named.
+func TestLookupsAllocateNothing(t *testing.T) {
+	e := benchEngine(t, "[geo]\nfile = '/x'\n[[rule]]\nname = 'a'\ncrawler = ['verified', 'spoofed']\nasn = 64496\ncountry = 'DE'\ndo = 'allow'\n[[rule]]\nname = 'b'\nnot = { crawler = 'google', asn = 1 }\ndo = 'allow'\n")
+	lists, err := crawler.Load("", 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := claims{crawler.NewChecker(lists, crawler.NewResolver("127.0.0.1:1"), nil)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	look.Run(ctx)
+	for addr, agent := range map[string]string{"66.249.64.1": googlebot, "192.0.2.1": googlebot, "192.0.2.2": firefox, "192.0.2.3": "GPTBot/1.1"} {
+		r, err := NewRequest("GET", "/x", addr, map[string]string{"User-Agent": agent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Look = look
+		i := byte(0)
+		if n := testing.AllocsPerRun(1000, func() {
+			i++
+			r.ID[0] = i
+			e.Decide(r, start+int64(i))
+		}); n != 0 {
+			t.Errorf("%s from %s: %v allocations", agent, addr, n)
+		}
+	}
+}
 
 func TestDecideAllocatesNothing(t *testing.T) {
 	for name, toml := range map[string]string{"hundred rules": hundredRules(), "preset:generic": ""} {

@@ -55,6 +55,7 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 			return v
 		}
 	}
+	r.looked.now = now
 	v := p.decide(r, now)
 	if r.ID != ([16]byte{}) {
 		e.seen.put(&r.ID, v, now)
@@ -64,8 +65,13 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 
 // decide is steps 4 to 10. Step 2 has been taken by whoever made the request's
 // Caller; step 3, the jail, comes here.
-func (p *Policy) decide(r *Request, now int64) Verdict {
-	f := p.find(r)
+func (p *Policy) decide(r *Request, now int64) Verdict { return p.decideAs(r, p.find(r), now) }
+
+// decideAs is decide for a request of which the rules say f.
+func (p *Policy) decideAs(r *Request, f found, now int64) Verdict {
+	if v, ok := p.withheld(r, &f); ok {
+		return v
+	}
 	v := p.judge(r, f.rule, f.points, now)
 	v.rule, v.policy = int16(f.rule)+1, p.gen
 	if f.rule >= 0 {

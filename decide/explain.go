@@ -105,6 +105,7 @@ func (p *Policy) Explain(r *Request, status int) []Step {
 	}
 	add("2 caller", "%s", r.who())
 	f := p.find(r)
+	p.explainLookups(r, add)
 	for _, reading := range append([]string{r.Path}, r.Alt...) {
 		p.explainRules(r, reading, add)
 	}
@@ -118,6 +119,10 @@ func (p *Policy) Explain(r *Request, status int) []Step {
 	}
 	// Its meters are taken for charged already, so that none is.
 	v := p.judgeAs(r, f.rule, f.rule, f.points, 0)
+	if w, ok := p.withheld(r, &f); ok {
+		v = w
+		add("4 rules", "rule %q has to know who it is: its first request has to come again", p.rules[f.waits].name)
+	}
 	if v.Action == Allow && v.Reason != Rule && f.rule >= 0 {
 		p.explainMeters(r, &p.rules[f.rule], status, add)
 	}
@@ -184,6 +189,8 @@ func (r *Request) answer(v Verdict, status int) string {
 		return fmt.Sprintf("429 and %s offers the proof in another tab: in the place of a %s a challenge would lose what it sends", form, r.Method)
 	case v.Reason == Deny:
 		return fmt.Sprintf("403 and %s says no", form)
+	case v.Reason == Crawler:
+		return fmt.Sprintf("503 and %s says when to try again: by then it is known who it is", form)
 	}
 	return fmt.Sprintf("429 and %s says when to try again", form)
 }

@@ -23,12 +23,15 @@ type Policy struct {
 	gates   []config.Gate
 	observe bool
 	gen     uint8
+	uses    struct{ crawler, asn, country bool } // what its rules look up
 }
 
 // compile makes a policy, and keeps the counters of those meters of old that still
 // count the same thing.
 func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
 	p := &Policy{observe: c.Mode == config.Observe, gates: c.Gates}
+	p.uses.crawler = c.UsesCrawler()
+	p.uses.asn, p.uses.country = c.UsesGeo()
 	if old != nil {
 		p.gen = old.gen + 1
 	}
@@ -125,6 +128,7 @@ type found struct {
 	rule     int // the one that it falls under, -1: none
 	points   int // of suspicion
 	observed int // the first rule in observe mode that would have ended the search, -1: none
+	waits    int // the first rule that would have to know who a crawler is that is being looked up, -1: none
 }
 
 // readings is how many readings of a target are searched at most: nginx's and the others
@@ -140,7 +144,8 @@ func (p *Policy) find(r *Request) found {
 	n := 1 + copy(paths[1:], r.Alt)
 	all := uint(1)<<n - 1
 	open, seen := all, uint(0) // readings that are still searched; that an observing rule has met
-	out := found{rule: -1, observed: -1}
+	out := found{rule: -1, observed: -1, waits: -1}
+	r.looked.crawler, r.looked.place, r.looked.waits = false, false, false
 	var points [readings]int
 	get := r.Method == "GET"
 	for i := range p.sieves {
@@ -160,7 +165,13 @@ func (p *Policy) find(r *Request) found {
 		}
 		// Slow path.
 		ru := &p.rules[i]
-		if hit = ru.match.hits(r, &paths, hit); hit == 0 {
+		hit = ru.match.hits(r, &paths, hit)
+		if r.looked.waits {
+			if r.looked.waits = false; out.waits < 0 && !ru.observe {
+				out.waits = i
+			}
+		}
+		if hit == 0 {
 			continue
 		}
 		switch {

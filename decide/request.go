@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"stile/config"
+	"stile/crawler"
+	"stile/geo"
 	"stile/network"
 )
 
@@ -23,6 +25,12 @@ type Request struct {
 	From   network.Network
 	Caller Caller
 	HasXOU bool // the client sent a header of nginx's own: evidence of a forger
+
+	// Look is asked for what is not known yet of Crawler and Place, when a rule needs it.
+	Look    Lookups // nil: nobody
+	Crawler crawler.Claim
+	Place   geo.Place
+	looked  looked
 }
 
 // Header is the client's headers by their place in config.Headers; "" when absent.

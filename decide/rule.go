@@ -41,6 +41,9 @@ type matcher struct {
 	agents  []pattern.Text
 	headers []headerMatcher
 	network *bart.Lite
+	crawler crawlerMatcher
+	systems []uint32   // sorted
+	country *countries // nil: any
 	not     *matcher
 }
 
@@ -99,6 +102,7 @@ func compileMatcher(c *config.Match) (matcher, error) {
 			m.network.Insert(p)
 		}
 	}
+	m.crawler, m.systems, m.country = compileCrawler(c.Crawler), compileSystems(c.ASN), compileCountries(c.Country)
 	if c.Not != nil {
 		not, err := compileMatcher(c.Not)
 		if err != nil {
@@ -159,6 +163,14 @@ func (m *matcher) missBeside(r *Request) string {
 			return "header"
 		}
 	}
+	switch {
+	case len(m.systems) > 0 && !anySystem(m.systems, r):
+		return "asn"
+	case m.country != nil && !m.country.match(r):
+		return "country"
+	case m.crawler.given && !m.crawler.match(r): // last: see looked.waits
+		return "crawler"
+	}
 	return ""
 }
 
@@ -177,7 +189,7 @@ func (m *matcher) anyBeside(r *Request) bool {
 			return true
 		}
 	}
-	return false
+	return len(m.systems) > 0 && anySystem(m.systems, r) || m.country != nil && m.country.match(r) || m.crawler.given && m.crawler.match(r)
 }
 
 func anyPath(ps []pattern.Path, s string) bool {

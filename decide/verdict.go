@@ -39,13 +39,14 @@ const (
 	Collective               // over what all strangers together may have
 	Gate                     // the gate is full, or its wait has elapsed; or it asks for a pass
 	Closed                   // the gate was closed while it waited: the daemon stops, or a reload took it away
+	Crawler                  // it says it is a crawler, and a rule has to know whether it is: that is being looked up
 	Panic                    // a fault of ours, refused
 	Reasons                  // how many there are
 )
 
 var reasonNames = [Reasons]string{
 	"no-rule", "rule", "metered", "repeat", "misconfigured", "malformed", "jail", "deny", "trap", "surge",
-	"demand", "suspicion", "heavy", "meter", "wide", "collective", "gate", "closed", "panic",
+	"demand", "suspicion", "heavy", "meter", "wide", "collective", "gate", "closed", "crawler", "panic",
 }
 
 func (r Reason) String() string { return reasonNames[r] }

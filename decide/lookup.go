@@ -1,0 +1,182 @@
+package decide
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"stile/config"
+	"stile/crawler"
+	"stile/geo"
+)
+
+// Lookups are facts that cost more to know than others: they are asked for when a rule
+// needs them, each once a request at most. They must not wait, and keep nothing of agent.
+type Lookups interface {
+	Crawler(agent string, a netip.Addr, now int64) crawler.Claim
+	Place(a netip.Addr) geo.Place
+}
+
+// looked is what has been asked of a request's Lookups.
+type looked struct {
+	now            int64
+	crawler, place bool
+	claim          crawler.Claim
+	at             geo.Place
+	// waits: a rule would have had to know who a crawler is that is being looked up.
+	waits bool
+}
+
+// claim is what is known of the crawler that a request says it is from. With nobody to
+// ask, and nothing taken for known, that is nothing.
+func (r *Request) claim() crawler.Claim {
+	l := &r.looked
+	if l.crawler {
+		return l.claim
+	}
+	l.crawler, l.claim = true, r.Crawler
+	switch {
+	case r.Crawler.State != crawler.None:
+	case r.Look != nil:
+		l.claim = r.Look.Crawler(r.Agent, r.Addr, l.now)
+	case crawler.Claimed(r.Agent) != 0:
+		l.claim.State = crawler.Unknown
+	}
+	return l.claim
+}
+
+func (r *Request) place() geo.Place {
+	l := &r.looked
+	if !l.place {
+		l.place, l.at = true, r.Place
+		if l.at == (geo.Place{}) && r.Look != nil {
+			l.at = r.Look.Place(r.Addr)
+		}
+	}
+	return l.at
+}
+
+// crawlerMatcher is a compiled crawler matcher.
+type crawlerMatcher struct {
+	given, verified, spoofed, unknown bool
+	names                             crawler.Set
+}
+
+func compileCrawler(words []string) (m crawlerMatcher) {
+	m.given = len(words) > 0
+	for _, w := range words {
+		switch w {
+		case config.AnyVerified:
+			m.verified = true
+		case config.Spoofed:
+			m.spoofed = true
+		case config.Unknown:
+			m.unknown = true
+		default:
+			m.names = m.names.With(crawler.Find(w))
+		}
+	}
+	return m
+}
+
+// match tells whether it holds. One that is being looked up is unknown to a rule that
+// names those; any other rule waits for the answer.
+func (m *crawlerMatcher) match(r *Request) bool {
+	c := r.claim()
+	switch c.State {
+	case crawler.Verified:
+		return m.names.Has(c.Crawler) || m.verified && !crawler.Known[c.Crawler-1].AnyAgent
+	case crawler.Spoofed:
+		return m.spoofed
+	case crawler.Unknown:
+		return m.unknown
+	case crawler.Pending:
+		r.looked.waits = r.looked.waits || !m.unknown
+		return m.unknown
+	}
+	return false
+}
+
+// countries is a set of countries.
+type countries [26*26/64 + 1]uint64
+
+func countryBit(c geo.Country) (word, bit int) {
+	n := int(c[0]-'A')*26 + int(c[1]-'A')
+	return n / 64, n % 64
+}
+
+func compileCountries(cs []geo.Country) *countries {
+	if len(cs) == 0 {
+		return nil
+	}
+	set := new(countries)
+	for _, c := range cs {
+		w, b := countryBit(c)
+		set[w] |= 1 << b
+	}
+	return set
+}
+
+func (s *countries) match(r *Request) bool {
+	c := r.place().Country
+	if c == (geo.Country{}) {
+		return false
+	}
+	w, b := countryBit(c)
+	return s[w]&(1<<b) != 0
+}
+
+func compileSystems(ns []uint32) []uint32 {
+	sorted := slices.Clone(ns)
+	slices.Sort(sorted)
+	return sorted
+}
+
+func anySystem(sorted []uint32, r *Request) bool {
+	_, ok := slices.BinarySearch(sorted, r.place().ASN)
+	return ok
+}
+
+// withheld is the verdict for who may come again in a moment: somebody finds out who it
+// is. What an allow rule lets through is never withheld (a crawler that cannot read
+// robots.txt stays away for days), nor who has a pass or is a user.
+func (p *Policy) withheld(r *Request, f *found) (v Verdict, ok bool) {
+	if f.waits < 0 || r.level() > 0 || f.rule >= 0 && p.rules[f.rule].do == config.Allow {
+		return Verdict{}, false
+	}
+	if f.rule >= 0 && p.rules[f.rule].match.crawler.unknown {
+		return Verdict{}, false // that is what the operator wants of them
+	}
+	return Verdict{Action: Refuse, Reason: Crawler, Retry: crawler.RetrySeconds, rule: int16(f.waits) + 1, policy: p.gen}, true
+}
+
+// explainLookups says what is known of a request beyond what it says itself, where a rule
+// asks for it.
+func (p *Policy) explainLookups(r *Request, add func(what, format string, a ...any)) {
+	if p.uses.crawler {
+		c, claimed := r.claim(), crawler.Claimed(r.Agent)
+		switch {
+		case c.State == crawler.None:
+			add("2 crawler", "its agent names no crawler that is known")
+		case c.State == crawler.Verified:
+			add("2 crawler", "verified: %s", c.Crawler.Name())
+		case c.State == crawler.Unknown && r.Crawler.State == crawler.None && claimed != 0:
+			add("2 crawler", "says it is %s: unknown, not looked up: --crawler verified:%s or --crawler spoofed to assume", claimed.First().Name(), claimed.First().Name())
+		default:
+			add("2 crawler", "%s", c)
+		}
+	}
+	if p.uses.asn {
+		add("2 asn", "%s", orNotKnown(r.place().ASN != 0, fmt.Sprint(r.place().ASN), "--asn NUMBER"))
+	}
+	if p.uses.country {
+		add("2 country", "%s", orNotKnown(r.place().Country != (geo.Country{}), r.place().Country.String(), "--country XX"))
+	}
+}
+
+func orNotKnown(known bool, value, flag string) string {
+	if known {
+		return value
+	}
+	return "not known: " + flag + " to assume"
+}
