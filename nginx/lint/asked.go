@@ -234,16 +234,17 @@ func (l *linter) checkHost(s *scope) {
 // rulesChooseBy: there are rules that name a host, and the server answers for more than one.
 func (l *linter) rulesChooseBy(srv *scope) bool {
 	names := srv.names()
-	several := len(names) != 1 || strings.ContainsAny(names[0], "*~") || strings.HasPrefix(names[0], ".")
+	anything := len(names) == 0
 	for _, a := range srv.listens() {
-		several = several || l.defaultFor(srv, a)
+		anything = anything || l.defaultFor(srv, a)
 	}
+	several := anything || len(names) > 1 || strings.ContainsAny(names[0], "*~") || strings.HasPrefix(names[0], ".")
 	if l.o.Stile == nil || !several {
 		return false
 	}
 	for i := range l.o.Stile.Rules {
 		r := &l.o.Stile.Rules[i]
-		if r.Match.Not != nil && len(r.Match.Not.Host) > 0 || len(r.Match.Host) > 0 && answersFor(srv, r) {
+		if r.Match.Not != nil && len(r.Match.Not.Host) > 0 || len(r.Match.Host) > 0 && (anything || answersFor(srv, r)) {
 			return true
 		}
 	}

@@ -18,13 +18,9 @@ func (l *linter) decoded() {
 		l.tainted[v] = true
 	}
 	var sets []*directive
-	scopes := make(map[*directive]*scope)
 	for _, srv := range l.servers {
 		for _, s := range allScopes(srv) {
-			for _, d := range s.own["set"] {
-				sets = append(sets, d)
-				scopes[d] = s
-			}
+			sets = append(sets, s.own["set"]...)
 			for _, re := range s.regexes() {
 				for _, n := range re.breaks {
 					if _, err := strconv.Atoi(n); err != nil {
@@ -42,7 +38,7 @@ func (l *linter) decoded() {
 			}
 		}
 		for _, d := range sets {
-			mark(d.arg(0), l.breaks(d.arg(1), scopes[d]))
+			mark(d.arg(0), l.breaks(d.arg(1), nil)) // of $1 set makes its encoded form
 		}
 		for _, d := range l.maps {
 			if d.name != "map" || len(d.args) != 2 {
