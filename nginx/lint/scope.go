@@ -49,11 +49,12 @@ type site struct {
 	upstreams map[string]*upstream
 	maps      []*directive // map, geo and the like
 	visited   int
+	found     map[*directive][]string // by include
 }
 
 // resolve follows the includes and makes scopes of the blocks.
 func resolve(d *dump) (*site, error) {
-	s := &site{dump: d, upstreams: make(map[string]*upstream)}
+	s := &site{dump: d, upstreams: make(map[string]*upstream), found: make(map[*directive][]string)}
 	main := &scope{kind: httpScope, own: make(map[string][]*directive)}
 	if err := s.fill(main, d.files[d.main], 0, true); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (s *site) fill(at *scope, list []*directive, depth int, main bool) error {
 			return fmt.Errorf("more than %d directives with all includes, which no configuration has", maxDirectives)
 		}
 		if d.name == "include" && !d.open && len(d.args) == 1 {
-			names, err := s.included(d)
+			names, err := s.includedBy(d)
 			if err != nil {
 				return err
 			}
@@ -98,6 +99,18 @@ func (s *site) fill(at *scope, list []*directive, depth int, main bool) error {
 		}
 	}
 	return nil
+}
+
+// includedBy is included, remembered: a snippet may be included by hundreds of servers.
+func (s *site) includedBy(d *directive) ([]string, error) {
+	if names, ok := s.found[d]; ok {
+		return names, nil
+	}
+	names, err := s.included(d)
+	if err == nil {
+		s.found[d] = names
+	}
+	return names, err
 }
 
 // child is the scope that a block opens, or nil if it is none that nginx keeps settings in.
@@ -158,7 +171,7 @@ func (s *site) each(list []*directive, depth int, f func(*directive)) error {
 			f(d)
 			continue
 		}
-		names, err := s.included(d)
+		names, err := s.includedBy(d)
 		if err != nil {
 			return err
 		}
@@ -316,8 +329,7 @@ func (s *scope) find(p string) (found *scope, exact bool) {
 			if exact || inner.re != nil {
 				return inner, exact
 			}
-			noRegex = noRegex || inner.modifier == "^~"
-			found = inner
+			found = inner // its "^~" is about the expressions beside it
 		}
 	}
 	if noRegex {
