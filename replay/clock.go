@@ -44,7 +44,7 @@ func (c *clock) read(s string, n int, layout string) (int64, bool) {
 		for end < len(rest) && '0' <= rest[end] && rest[end] <= '9' {
 			end++
 		}
-		fraction, rest = nanos(rest[1:end]), rest[end:]
+		fraction, rest = max(nanos(rest[1:end]), 0), rest[end:]
 	}
 	if !c.known || s[:n] != c.minute || rest != c.zone {
 		t, err := time.Parse(layout, strings.Replace(s[:n], " ", "T", b2i(n == 16))+rest)
@@ -60,12 +60,13 @@ func (c *clock) read(s string, n int, layout string) (int64, bool) {
 // unix is "1732950000.123", or the same in milliseconds.
 func unix(s string) (int64, bool) {
 	whole, fraction, _ := strings.Cut(s, ".")
-	n := number(whole)
+	n, part := number(whole), nanos(fraction)
 	switch {
+	case part < 0:
 	case n > 315_532_800_000 && n < 7_258_118_400_000: // 1980 to 2200 in milliseconds
 		return n * 1e6, true
 	case n > 315_532_800 && n < 7_258_118_400:
-		return n*1e9 + nanos(fraction), true
+		return n*1e9 + part, true
 	}
 	return 0, false
 }

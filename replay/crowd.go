@@ -3,10 +3,11 @@ package replay
 import "time"
 
 // crowd counts what many callers ask for, in a fixed amount of memory. A caller has one of
-// four places; in a full bucket the one that has asked least is forgotten, and those never
+// eight places, whose keys are a cache line; in a full bucket the one that has asked least is forgotten, and those never
 // that would have been asked for a proof while there are others. What a forgotten caller had
 // counts in the peaks as that of a caller of its own.
 type crowd struct {
+	keys      []uint64 // of callers, close together; 0: free
 	callers   []caller
 	demands   []demand // of each caller, one for each meter
 	meters    int
@@ -15,7 +16,6 @@ type crowd struct {
 }
 
 type caller struct {
-	key      uint64 // 0: free
 	factor   uint32 // how many times a stranger's limit it may use; 0: it is no stranger
 	requests uint32
 	asked    uint32 // would have been asked for a proof
@@ -34,7 +34,10 @@ type what struct {
 	addr          string
 }
 
-const maxText = 120
+const (
+	maxText = 120
+	ways    = 8
+)
 
 // demand is what one caller asks of one meter, whatever its limit.
 type demand struct {
@@ -44,7 +47,7 @@ type demand struct {
 }
 
 func newCrowd(places, meters int) *crowd {
-	c := &crowd{callers: make([]caller, places), demands: make([]demand, places*meters), meters: meters}
+	c := &crowd{keys: make([]uint64, places), callers: make([]caller, places), demands: make([]demand, places*meters), meters: meters}
 	for range meters {
 		c.peaks = append(c.peaks, new(histogram))
 	}
@@ -54,30 +57,32 @@ func newCrowd(places, meters int) *crowd {
 // at is the place of a caller, one of its own if it is new. It stays valid until the next
 // call.
 func (c *crowd) at(key uint64) int {
-	first := int(spread(key)&uint64(len(c.callers)/4-1)) * 4
-	least := first
-	for i := first; i < first+4; i++ {
-		e := &c.callers[i]
-		if e.key == key {
-			return i
+	first := int(spread(key)&uint64(len(c.keys)/ways-1)) * ways
+	for i, k := range c.keys[first : first+ways] {
+		if k == key {
+			return first + i
 		}
+	}
+	// Slow path.
+	least := first
+	for i := first + 1; i < first+ways; i++ {
 		if c.need(i) < c.need(least) {
 			least = i
 		}
 	}
-	if c.callers[least].key != 0 {
+	if c.keys[least] != 0 {
 		c.forgotten++
 		c.settle(least)
 	}
-	c.callers[least] = caller{key: key}
+	c.keys[least], c.callers[least] = key, caller{}
 	return least
 }
 
 func (c *crowd) need(i int) uint64 {
-	e := &c.callers[i]
-	if e.key == 0 {
+	if c.keys[i] == 0 {
 		return 0
 	}
+	e := &c.callers[i]
 	return uint64(b2i(e.what != nil))<<32 + uint64(e.requests) + 1
 }
 
@@ -107,8 +112,8 @@ func (c *crowd) settle(i int) {
 
 // settleAll is for the end.
 func (c *crowd) settleAll() {
-	for i := range c.callers {
-		if c.callers[i].key != 0 {
+	for i := range c.keys {
+		if c.keys[i] != 0 {
 			c.settle(i)
 		}
 	}

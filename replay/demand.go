@@ -57,7 +57,7 @@ func (d *demands) count(r *decide.Request, meters []int, at int, now int64) {
 		case len(c.Per.Segments) > 0:
 			key := uint64(m)
 			if c.Per.Caller {
-				key = spread(key ^ d.callers.callers[at].key)
+				key = spread(key ^ d.callers.keys[at])
 			}
 			for _, n := range c.Per.Segments {
 				key = spread(key ^ xxhash.Sum64String(decide.Segment(r.Path, n)))

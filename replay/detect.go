@@ -12,8 +12,8 @@ var known = []struct {
 	open       bool
 }{
 	{"combined", combinedText, false},
-	{"combined, then $request_time", combinedText + ` $request_time`, false},
 	{"combined, then $request_time and $upstream_response_time", combinedText + ` $request_time $upstream_response_time`, false},
+	{"combined, then $request_time", combinedText + ` $request_time`, false},
 	{`combined, then "$http_x_forwarded_for" (nginx.conf's "main")`, combinedText + ` "$http_x_forwarded_for"`, false},
 	{"a host, then combined", `$host ` + combinedText, false},
 	{"a host with its port, then combined", `$host:$server_port ` + combinedText, false},
@@ -49,7 +49,8 @@ func detect(lines []string, passCookie string) (*format, error) {
 		p, n := parser{format: f}, 0
 		for _, line := range lines {
 			var r record
-			if why := p.read(line, &r); why == fine || why == noAsk {
+			why := p.read(line, &r)
+			if (why == fine || why == noAsk) && (r.took >= 0 || p.v[fieldTook] == "") && (r.worked >= 0 || p.v[fieldUpstreamTime] == "") {
 				n++
 			}
 		}

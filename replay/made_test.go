@@ -17,7 +17,15 @@ type made struct {
 	seed      uint64
 }
 
-const madeAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+// agents are three hundred browsers, of which few are frequent.
+var agents = func() (all []string) {
+	for _, os := range [...]string{"Windows NT 10.0; Win64; x64", "X11; Linux x86_64", "Macintosh; Intel Mac OS X 10_15_7", "Linux; Android 10; K"} {
+		for v := range 75 {
+			all = append(all, fmt.Sprintf("Mozilla/5.0 (%s) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.0.0 Safari/537.36", os, 75+v))
+		}
+	}
+	return all
+}()
 
 func (m made) write(w io.Writer) error {
 	rng := rand.New(rand.NewPCG(m.seed, 7))
@@ -28,13 +36,13 @@ func (m made) write(w io.Writer) error {
 			now = now.Add(time.Second)
 		}
 		b.Reset()
-		addr, target, referer, agent := "", "", "-", madeAgent
+		addr, target, referer, agent := "", "", "-", agents[int(float64(len(agents))*rng.Float64()*rng.Float64())]
 		status, bytes := 200, 1000+rng.IntN(60000)
 		switch k := rng.IntN(100); {
 		case k < 45: // a part of a page
 			addr = fmt.Sprintf("198.51.%d.%d", rng.IntN(8), rng.IntN(250))
 			target = fmt.Sprintf("/assets/app.%x.js", rng.IntN(40))
-			referer = "https://www.example.org/project/halogen/src/branch/main"
+			referer = fmt.Sprintf("https://www.example.org/project/halogen/issues/%d", rng.IntN(900))
 		case k < 60: // a page
 			addr = fmt.Sprintf("198.51.%d.%d", rng.IntN(8), rng.IntN(250))
 			target = fmt.Sprintf("/project/halogen/issues/%d?page=%d", rng.IntN(900), rng.IntN(9))
@@ -56,6 +64,9 @@ func (m made) write(w io.Writer) error {
 		fmt.Fprintf(&b, "%s - - [%s] \"GET %s HTTP/1.1\" %d %d \"%s\" \"%s\"", addr, now.Format("02/Jan/2006:15:04:05 -0700"), target, status, bytes, referer, agent)
 		if m.timed {
 			took := 0.002 + rng.Float64()*rng.Float64()*rng.Float64()*3
+			if strings.HasPrefix(target, "/search") {
+				took *= 8
+			}
 			fmt.Fprintf(&b, " %.3f %.3f", took, took)
 		}
 		b.WriteByte('\n')

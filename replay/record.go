@@ -216,17 +216,24 @@ func seconds(s string) int64 {
 	if n < 0 || n > 366*24*3600 {
 		return -1
 	}
-	return n*1e9 + nanos(fraction)
+	part := nanos(fraction)
+	if part < 0 {
+		return -1
+	}
+	return n*1e9 + part
 }
 
-// nanos is what stands after a decimal point; 0 if it is no number.
+// nanos is what stands after a decimal point, perhaps nothing; -1 if it is no number.
 func nanos(fraction string) int64 {
 	if len(fraction) > 9 {
 		fraction = fraction[:9]
 	}
+	if fraction == "" {
+		return 0
+	}
 	n := number(fraction)
 	if n < 0 {
-		return 0
+		return -1
 	}
 	for range 9 - len(fraction) {
 		n *= 10

@@ -125,7 +125,7 @@ type GateRow struct {
 	Notes        []string
 	series       *series
 	budget       int64
-	most         int64
+	amount       func(int64) string
 }
 
 const topRows = 20
@@ -270,7 +270,7 @@ func (s *simulation) callerRows(r *Report, at func(int64) time.Time) {
 		if n, m := a.asked+a.refused, b.asked+b.refused; n != m {
 			return n > m
 		}
-		return a.what.at < b.what.at || a.what.at == b.what.at && a.key < b.key
+		return a.what.at < b.what.at || a.what.at == b.what.at && a.what.addr < b.what.addr
 	})
 	for _, c := range list[:min(len(list), topRows)] {
 		w := c.what
@@ -306,7 +306,7 @@ func (g *gate) row(allSolve bool, at func(int64) time.Time) GateRow {
 		Name: g.cfg.Name, AllSolve: allSolve, Budget: g.cfg.Amount(g.cfg.Budget), Requests: g.requests, Admitted: g.admitted, Waited: g.waited, Asked: g.asked,
 		WaitP50: time.Duration(g.waits.below(0.5)) * time.Microsecond, WaitP99: time.Duration(g.waits.below(0.99)) * time.Microsecond, WaitMost: time.Duration(g.waits.max) * time.Microsecond,
 		MostQueue: g.mostQueue, QueueAt: at(g.mostQueueAt), MostInFlight: g.cfg.Amount(g.mostInFlight), InFlightAt: at(g.mostInFlightAt), Places: g.cfg.Queue,
-		FirstRefused: at(g.firstRefused), series: g.series, budget: g.cfg.Budget, most: g.mostInFlight,
+		FirstRefused: at(g.firstRefused), series: g.series, budget: g.cfg.Budget, amount: g.cfg.Amount,
 	}
 	var why []string
 	for a, n := range g.refused {
@@ -349,7 +349,7 @@ func (s *simulation) assumed() []string {
 		}
 		say("Everybody else is a stranger.")
 	}
-	say("Who is asked for a proof, and what then: both ends are shown. If nobody solves, they stay strangers and are asked each time; if all solve, they solve once a pass lasts (%s), at once, and go on with a pass's limits.", s.cfg.Pass.Lifetime)
+	say("Who is asked for a proof, and what then: both ends are shown. If nobody solves, they stay strangers and are asked each time; if all solve, they solve once a pass lasts (%s), at once, and go on with a pass's limits.", window(s.cfg.Pass.Lifetime))
 	switch {
 	case s.part:
 	case s.referers:
@@ -375,7 +375,7 @@ func (s *simulation) assumed() []string {
 	if s.cfg.Mode == config.Observe {
 		say("The configuration only observes (mode = \"observe\"): what is shown is what it would do.")
 	}
-	if n := s.demands.callers.forgotten; n > 0 {
+	if n := s.demands.callers.forgotten; n*100 > int64(s.everyone.count()) {
 		say("There were more callers than are remembered at once: %s times one that asked little was forgotten, and counts as a new one in the percentiles.", count(n))
 	}
 	return out

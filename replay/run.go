@@ -144,7 +144,8 @@ type simulation struct {
 	cfg      *config.Config
 	feed     *feed
 	strict   *decide.Engine // nobody solves
-	lenient  *decide.Engine // all solve: it sees those with a pass only
+	memo     *decide.Memo   // of strict
+	lenient  *decide.Engine // all solve: it sees those with a pass only; nil: nobody has been asked
 	readings path.Readings
 	req      decide.Request
 	part     bool // the log tells parts of pages from pages
@@ -196,7 +197,10 @@ type route struct {
 	requests, asked, refused, bytes, took, timed int64
 }
 
-const maxRoutes = 2000
+const (
+	maxRoutes  = 2000
+	memoPlaces = 1 << 14
+)
 
 func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 	s := &simulation{cfg: c, feed: f, demands: newDemands(c.Meters), routes: map[string]*route{}, series: newSeries()}
@@ -204,9 +208,7 @@ func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 	if s.strict, err = decide.New(c); err != nil {
 		return nil, err
 	}
-	if s.lenient, err = decide.New(c); err != nil {
-		return nil, err
-	}
+	s.memo = s.strict.NewMemo(c, memoPlaces)
 	for range len(c.Rules) + 1 {
 		s.rules = append(s.rules, &ruleCount{firstMeter: -1})
 	}
@@ -295,7 +297,7 @@ func (s *simulation) request(r *record) {
 	e.factor = uint32(b2i(q.Caller.Kind == decide.Stranger))
 
 	policy := s.strict.Policy()
-	v := s.strict.Decide(q, now)
+	v := s.memo.Decide(q, now)
 	i, found := policy.Rule(v)
 	rc := s.rules[len(s.rules)-1]
 	if found {
@@ -400,6 +402,12 @@ func (s *simulation) solved(r *record, v decide.Verdict, asked bool, rc *ruleCou
 			b.solves++
 		}
 		q.Caller = decide.Caller{Kind: decide.Holder, Level: e.level, Key: spread(uint64(q.From))}
+		if s.lenient == nil {
+			var err error
+			if s.lenient, err = decide.New(s.cfg); err != nil {
+				panic("BUG: a configuration that was taken before: " + err.Error())
+			}
+		}
 		v = s.lenient.Decide(q, now)
 		policy = s.lenient.Policy()
 	}

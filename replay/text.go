@@ -26,7 +26,18 @@ type section struct {
 	head  []column
 	rows  [][]string
 	lines []string
+	kind  kind // which plots belong to it
 }
+
+type kind uint8
+
+const (
+	kindPlain kind = iota
+	kindVerdicts
+	kindRules
+	kindChoices
+	kindGates
+)
 
 type column struct {
 	name  string
@@ -128,7 +139,7 @@ func (r *Report) verdictSection() section {
 	row := func(name string, a, b int64) []string {
 		return []string{name, count(a), percent(a, r.Requests), count(b), percent(b, r.Requests)}
 	}
-	s := section{title: "Verdicts", head: []column{left(""), right("nobody solves"), right(""), right("all solve"), right("")}}
+	s := section{title: "Verdicts", kind: kindVerdicts, head: []column{left(""), right("nobody solves"), right(""), right("all solve"), right("")}}
 	s.rows = [][]string{
 		row("allowed", v[0].Allowed, v[1].Allowed),
 		row("asked for a proof", v[0].Asked, v[1].Asked),
@@ -141,7 +152,7 @@ func (r *Report) verdictSection() section {
 }
 
 func (r *Report) ruleSection() section {
-	s := section{title: "By rule", head: []column{left("rule"), right("requests"), right("callers"), right("allowed"), right("asked"), right("refused"), right("callers stopped"), left("first"), left("by"), right("if all solve: proofs"), right("refused")}}
+	s := section{title: "By rule", kind: kindRules, head: []column{left("rule"), right("requests"), right("callers"), right("allowed"), right("asked"), right("refused"), right("callers stopped"), left("first"), left("by"), right("if all solve: proofs"), right("refused")}}
 	for i := range r.Rules {
 		c := &r.Rules[i]
 		name := c.Name
@@ -170,7 +181,7 @@ func (r *Report) limitSection() section {
 }
 
 func (r *Report) choiceSection() section {
-	s := section{title: "Choosing limits: what was asked of each meter, whatever its limits",
+	s := section{title: "Choosing limits: what was asked of each meter, whatever its limits", kind: kindChoices,
 		intro: "Requests in a caller's busiest window: so many that half, 90 %, 99 % of the callers never asked for more. A stranger's limit of the 99 % column would have asked one caller in a hundred; \"nobody\" is the least that would have asked none, with the networks around callers (/24, /56, /48). The last columns are all strangers together.",
 		head:  []column{left("meter"), right("window"), right("callers"), right("50 %"), right("90 %"), right("99 %"), right("99.9 %"), right("most"), right("nobody"), right("stranger is"), right("all, in a window"), left("at"), right("strangers is"), right("all, a minute")}}
 	for i := range r.Choices {
@@ -210,7 +221,7 @@ func (r *Report) routeSection() section {
 }
 
 func (r *Report) gateSection() section {
-	s := section{title: "Gates", head: []column{left("gate"), left("if"), right("budget"), right("requests"), right("asked"), right("admitted"), right("waited"), right("half of them"), right("99 %"), right("longest"), right("longest queue"), right("most in flight"), right("refused"), left("why"), left("first")}}
+	s := section{title: "Gates", kind: kindGates, head: []column{left("gate"), left("if"), right("budget"), right("requests"), right("asked"), right("admitted"), right("waited"), right("half of them"), right("99 %"), right("longest"), right("longest queue"), right("most in flight"), right("refused"), left("why"), left("first")}}
 	said := map[string]bool{}
 	for _, g := range r.Gates {
 		s.rows = append(s.rows, []string{g.Name, g.If(), g.Budget, count(g.Requests), count(g.Asked), count(g.Admitted), count(g.Waited), brief(g.WaitP50), brief(g.WaitP99), brief(g.WaitMost),
