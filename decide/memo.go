@@ -1,0 +1,80 @@
+package decide
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"stile/config"
+)
+
+// Memo remembers which rule requests fell under, for who decides about many of the same:
+// a replay. It has a fixed size, and forgets what was there when another comes to the same
+// place. It serves one goroutine and one Engine, which is not reloaded meanwhile.
+//
+// What is asked is compared by a hash of 64 bits, seeded: that two requests of a replay are
+// taken for each other is as likely as that its report is read by nobody.
+type Memo struct {
+	engine  *Engine
+	policy  *Policy
+	slots   []memoSlot // a power of two
+	address bool       // a rule looks at the address, or at what it is known to be
+}
+
+type memoSlot struct {
+	key uint64
+	found
+}
+
+// NewMemo makes a memo for decisions of an engine whose configuration is c.
+func (e *Engine) NewMemo(c *config.Config, places int) *Memo {
+	m := &Memo{engine: e, policy: e.policy.Load()}
+	n := 1
+	for n < places {
+		n *= 2
+	}
+	m.slots = make([]memoSlot, n)
+	for i := range c.Rules {
+		for r := &c.Rules[i].Match; r != nil; r = r.Not {
+			m.address = m.address || len(r.Network)+len(r.Crawler)+len(r.ASN)+len(r.Country) > 0
+		}
+	}
+	return m
+}
+
+// Decide is Engine.Decide for requests without an id.
+func (m *Memo) Decide(r *Request, now int64) Verdict {
+	key := m.key(r)
+	s := &m.slots[key&uint64(len(m.slots)-1)]
+	if s.key != key {
+		s.key, s.found = key, m.policy.find(r)
+	}
+	return m.policy.decideAs(r, s.found, now)
+}
+
+// key is a hash of everything that find looks at.
+func (m *Memo) key(r *Request) uint64 {
+	h := m.engine.seed
+	add := func(s string) { h = mix(h, xxhash.Sum64String(s)) }
+	add(r.Path)
+	add(r.Query)
+	add(r.Agent)
+	if r.Method != "GET" {
+		add(r.Method)
+	}
+	if r.Host != "" {
+		add(r.Host)
+	}
+	for i := range r.Alt {
+		add(r.Alt[i])
+	}
+	for i := range config.HeaderCount {
+		if r.Header[i] != "" {
+			h = mix(h, uint64(i)+1)
+			add(r.Header[i])
+		}
+	}
+	if m.address {
+		b := r.Addr.As16()
+		h = mix(h, xxhash.Sum64(b[:]))
+	}
+	return h
+}
