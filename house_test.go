@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"config":                 {"crawler", "decide/pattern", "geo"},
 	"cookie":                 {"key", "network"},
 	"crawler":                {},
+	"crawler/dnstest":        {},
 	"decide":                 {"config", "crawler", "decide/meter", "decide/path", "decide/pattern", "geo", "network"},
 	"decide/internal/bucket": {},
 	"decide/meter":           {"decide/internal/bucket"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,11 +19,12 @@ const RetrySeconds = 10
 // before, and by beginning a lookup where neither tells. It is safe for concurrent use.
 type Checker struct {
 	sources atomic.Pointer[sources]
+	setting sync.Mutex // held by who replaces them
 	cache   *cache
 	queue   *queue
 	now     func() time.Time
 
-	results [results]atomic.Uint64
+	lookups [results]atomic.Uint64
 	checks  [][States]atomic.Uint64 // by crawler
 }
 
@@ -56,12 +58,19 @@ func NewChecker(l *Lists, r *net.Resolver, now func() time.Time) *Checker {
 	return c
 }
 
-// Set replaces lists and resolver, and forgets what DNS said when it is another one.
-func (c *Checker) Set(l *Lists, r *net.Resolver, sameResolver bool) {
-	c.sources.Store(&sources{l, r})
-	if !sameResolver {
-		c.cache.clear()
-	}
+// SetLists replaces the lists. What DNS said stays.
+func (c *Checker) SetLists(l *Lists) {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	c.sources.Store(&sources{l, c.sources.Load().resolver})
+}
+
+// SetResolver replaces the resolver, and forgets what the old one said.
+func (c *Checker) SetResolver(r *net.Resolver) {
+	c.setting.Lock()
+	defer c.setting.Unlock()
+	c.sources.Store(&sources{c.Lists(), r})
+	c.cache.clear()
 }
 
 // Lists are the lists in force.
@@ -88,6 +97,21 @@ func (c *Checker) work(ctx context.Context) {
 	}
 }
 
+// LookUp does the lookups that wait, one after another, and returns when none does. Run
+// does them as they come.
+func (c *Checker) LookUp(ctx context.Context) {
+	for {
+		select {
+		case <-c.queue.ready:
+			j := c.queue.take()
+			c.lookup(ctx, &j)
+			c.queue.done(&j)
+		default:
+			return
+		}
+	}
+}
+
 // lookup asks DNS and keeps the answer.
 func (c *Checker) lookup(ctx context.Context, j *job) {
 	s := c.sources.Load()
@@ -105,7 +129,7 @@ func (c *Checker) lookup(ctx context.Context, j *job) {
 	case !ok:
 		claim.State, result = Unknown, ResultFailed
 	}
-	c.results[result].Add(1)
+	c.lookups[result].Add(1)
 	c.cache.put(j.addr, j.claimed, claim, c.now().Add(holds(claim.State)).UnixNano())
 }
 
@@ -138,7 +162,7 @@ func (c *Checker) claim(claimed Set, a netip.Addr, now int64) Claim {
 	}
 	// Slow path.
 	if _, queued := c.queue.add(a, claimed); !queued {
-		c.results[ResultDropped].Add(1)
+		c.lookups[ResultDropped].Add(1)
 	}
 	if ok && now < until+int64(graceTime) {
 		return known
@@ -146,21 +170,21 @@ func (c *Checker) claim(claimed Set, a netip.Addr, now int64) Claim {
 	return Claim{Pending, claimed.First()}
 }
 
-// Results calls f with how many lookups ended in each way.
-func (c *Checker) Results(f func(result string, n uint64)) {
-	for r, name := range resultNames {
-		f(name, c.results[r].Load())
+// Results are how lookups end: all of them.
+func Results() (rs []Result) {
+	for r := range results {
+		rs = append(rs, r)
 	}
+	return rs
 }
 
-// Checks calls f with how many requests of each crawler's name were of each state.
-func (c *Checker) Checks(f func(crawler, state string, n uint64)) {
-	for i := range c.checks {
-		for s := Verified; s < States; s++ {
-			f(Known[i].Name, s.String(), c.checks[i][s].Load())
-		}
-	}
-}
+func (r Result) String() string { return resultNames[r] }
+
+// Lookups is how many lookups ended so.
+func (c *Checker) Lookups(r Result) uint64 { return c.lookups[r].Load() }
+
+// Checks is how many requests in a crawler's name were of a state.
+func (c *Checker) Checks(id ID, s State) uint64 { return c.checks[id-1][s].Load() }
 
 // Queue is how many lookups wait or run, and how many may.
 func (c *Checker) Queue() (n, most int) { return c.queue.len(), queueSize }

@@ -3,136 +3,48 @@ package crawler
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
+	"stile/crawler/dnstest"
 )
-
-// zone is a DNS server on loopback: records by name and type, as in a zone file.
-type zone struct {
-	addr    string
-	asked   atomic.Int64
-	records map[string][]dns.RR
-	silent  map[string]bool // names that it never answers about
-	broken  map[string]bool // names for which it fails
-}
-
-func newZone(t testing.TB, records ...string) *zone {
-	z := &zone{records: map[string][]dns.RR{}, silent: map[string]bool{}, broken: map[string]bool{}}
-	for _, text := range records {
-		rr, err := dns.NewRR(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key := strings.ToLower(rr.Header().Name)
-		z.records[key] = append(z.records[key], rr)
-	}
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	streams, err := net.Listen("tcp", packets.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	z.addr = packets.LocalAddr().String()
-	for _, s := range []*dns.Server{{PacketConn: packets, Handler: z}, {Listener: streams, Handler: z}} {
-		started := make(chan struct{})
-		s.NotifyStartedFunc = func() { close(started) }
-		go s.ActivateAndServe() // its error is that of the shutdown
-		<-started
-		t.Cleanup(func() {
-			if err := s.Shutdown(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	return z
-}
-
-func (z *zone) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
-	z.asked.Add(1)
-	name, kind := strings.ToLower(q.Question[0].Name), q.Question[0].Qtype
-	if z.silent[name] {
-		return
-	}
-	m := new(dns.Msg)
-	m.SetReply(q)
-	if z.broken[name] {
-		m.Rcode = dns.RcodeServerFailure
-	} else if len(z.records[name]) == 0 {
-		m.Rcode = dns.RcodeNameError
-	}
-	for hops := 0; hops < 8; hops++ {
-		next := ""
-		for _, rr := range z.records[name] {
-			if rr.Header().Rrtype == kind || rr.Header().Rrtype == dns.TypeCNAME {
-				m.Answer = append(m.Answer, rr)
-			}
-			if c, ok := rr.(*dns.CNAME); ok {
-				next = strings.ToLower(c.Target)
-			}
-		}
-		if name = next; name == "" {
-			break
-		}
-	}
-	if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
-		m.Truncate(1232)
-	}
-	if err := w.WriteMsg(m); err != nil {
-		return // who asked has gone
-	}
-}
-
-func reverse(addr, name string) string {
-	r, err := dns.ReverseAddr(addr)
-	if err != nil {
-		panic(err)
-	}
-	return r + " 60 IN PTR " + name
-}
 
 func TestConfirm(t *testing.T) {
 	records := []string{
-		reverse("192.0.2.1", "crawl-1.googlebot.com."), "crawl-1.googlebot.com. 60 IN A 192.0.2.1",
-		reverse("192.0.2.2", "crawl-2.googlebot.com."), "crawl-2.googlebot.com. 60 IN A 192.0.2.99", // another's name
-		reverse("192.0.2.3", "crawl-3.evilgooglebot.com."), "crawl-3.evilgooglebot.com. 60 IN A 192.0.2.3",
-		reverse("192.0.2.4", "googlebot.com.evil.example."), "googlebot.com.evil.example. 60 IN A 192.0.2.4",
-		reverse("192.0.2.5", "crawl-5.googlebot.com."), // and no such name
-		reverse("192.0.2.6", "host.example."), reverse("192.0.2.6", "crawl-6.googlebot.com."), "crawl-6.googlebot.com. 60 IN A 192.0.2.6",
-		reverse("192.0.2.7", "Crawl-7.GoogleBot.COM."), "crawl-7.googlebot.com. 60 IN A 192.0.2.7",
+		dnstest.Reverse("192.0.2.1", "crawl-1.googlebot.com."), "crawl-1.googlebot.com. 60 IN A 192.0.2.1",
+		dnstest.Reverse("192.0.2.2", "crawl-2.googlebot.com."), "crawl-2.googlebot.com. 60 IN A 192.0.2.99", // another's name
+		dnstest.Reverse("192.0.2.3", "crawl-3.evilgooglebot.com."), "crawl-3.evilgooglebot.com. 60 IN A 192.0.2.3",
+		dnstest.Reverse("192.0.2.4", "googlebot.com.evil.example."), "googlebot.com.evil.example. 60 IN A 192.0.2.4",
+		dnstest.Reverse("192.0.2.5", "crawl-5.googlebot.com."), // and no such name
+		dnstest.Reverse("192.0.2.6", "host.example."), dnstest.Reverse("192.0.2.6", "crawl-6.googlebot.com."), "crawl-6.googlebot.com. 60 IN A 192.0.2.6",
+		dnstest.Reverse("192.0.2.7", "Crawl-7.GoogleBot.COM."), "crawl-7.googlebot.com. 60 IN A 192.0.2.7",
 		"crawl-8.googlebot.com. 60 IN CNAME real.googlebot.com.", "real.googlebot.com. 60 IN A 192.0.2.8",
-		reverse("192.0.2.8", "crawl-8.googlebot.com."),
+		dnstest.Reverse("192.0.2.8", "crawl-8.googlebot.com."),
 		// The first name is confirmed by the address of the second: not the same name.
-		reverse("192.0.2.9", "crawl-9.googlebot.com."), reverse("192.0.2.9", "mine.example."),
+		dnstest.Reverse("192.0.2.9", "crawl-9.googlebot.com."), dnstest.Reverse("192.0.2.9", "mine.example."),
 		"crawl-9.googlebot.com. 60 IN A 192.0.2.98", "mine.example. 60 IN A 192.0.2.9",
-		reverse("192.0.2.10", "spider.yandex.com."), "spider.yandex.com. 60 IN A 192.0.2.10",
-		reverse("192.0.2.11", "crawl-11.googlebot.com."), reverse("192.0.2.12", "crawl-12.googlebot.com."),
-		reverse("192.0.2.13", "googlebot.com."), "googlebot.com. 60 IN A 192.0.2.13",
-		reverse("2001:db8::1", "crawl-v6.googlebot.com."), "crawl-v6.googlebot.com. 60 IN AAAA 2001:db8::1", "crawl-v6.googlebot.com. 60 IN A 192.0.2.1",
+		dnstest.Reverse("192.0.2.10", "spider.yandex.com."), "spider.yandex.com. 60 IN A 192.0.2.10",
+		dnstest.Reverse("192.0.2.11", "crawl-11.googlebot.com."), dnstest.Reverse("192.0.2.12", "crawl-12.googlebot.com."),
+		dnstest.Reverse("192.0.2.13", "googlebot.com."), "googlebot.com. 60 IN A 192.0.2.13",
+		dnstest.Reverse("2001:db8::1", "crawl-v6.googlebot.com."), "crawl-v6.googlebot.com. 60 IN AAAA 2001:db8::1", "crawl-v6.googlebot.com. 60 IN A 192.0.2.1",
 	}
 	// Too many names and too many addresses to be sent in a packet: over TCP they come.
 	for i := range 500 {
-		records = append(records, reverse("192.0.2.20", fmt.Sprintf("h%d.example.", i)), fmt.Sprintf("crawl-21.googlebot.com. 60 IN A 198.51.100.%d", i%250))
+		records = append(records, dnstest.Reverse("192.0.2.20", fmt.Sprintf("h%d.example.", i)), fmt.Sprintf("crawl-21.googlebot.com. 60 IN A 198.51.100.%d", i%250))
 	}
-	records = append(records, reverse("192.0.2.20", "crawl-20.googlebot.com."), "crawl-20.googlebot.com. 60 IN A 192.0.2.20",
-		reverse("192.0.2.21", "crawl-21.googlebot.com."), "crawl-21.googlebot.com. 60 IN A 192.0.2.21")
+	records = append(records, dnstest.Reverse("192.0.2.20", "crawl-20.googlebot.com."), "crawl-20.googlebot.com. 60 IN A 192.0.2.20",
+		dnstest.Reverse("192.0.2.21", "crawl-21.googlebot.com."), "crawl-21.googlebot.com. 60 IN A 192.0.2.21")
 	// Names in the crawler's domain that all deny: only some are tried.
 	for i := range 50 {
-		records = append(records, reverse("192.0.2.22", fmt.Sprintf("no%d.googlebot.com.", i)))
+		records = append(records, dnstest.Reverse("192.0.2.22", fmt.Sprintf("no%d.googlebot.com.", i)))
 	}
-	z := newZone(t, records...)
-	z.broken["crawl-11.googlebot.com."] = true
-	z.silent["crawl-12.googlebot.com."] = true
-	z.broken["14.2.0.192.in-addr.arpa."] = true
-	z.silent["15.2.0.192.in-addr.arpa."] = true
-	r := NewResolver(z.addr)
+	z := dnstest.New(t, records...)
+	z.Broken["crawl-11.googlebot.com."] = true
+	z.Silent["crawl-12.googlebot.com."] = true
+	z.Broken["14.2.0.192.in-addr.arpa."] = true
+	z.Silent["15.2.0.192.in-addr.arpa."] = true
+	r := NewResolver(z.Addr)
 	f := func(addr, agent, want string, sure bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -165,9 +77,9 @@ func TestConfirm(t *testing.T) {
 	f("192.0.2.20", "Googlebot/2.1", "google", true)
 	f("192.0.2.21", "Googlebot/2.1", "google", true)
 	f("2001:db8::1", "Googlebot/2.1", "google", true)
-	before := z.asked.Load()
+	before := z.Asked.Load()
 	f("192.0.2.22", "Googlebot/2.1", "", true)
-	if n := z.asked.Load() - before; n > 1+2*maxNames+1 { // one truncated, A and AAAA of each
+	if n := z.Asked.Load() - before; n > 1+2*maxNames+1 { // one truncated, A and AAAA of each
 		t.Errorf("%d questions for one address", n)
 	}
 

@@ -200,7 +200,7 @@ func (f *facts) finish() {
 // identify is step 2 of the decision: who is it?
 func (f *facts) identify(st *state, now uint32) {
 	r := &f.req
-	r.Caller = decide.Caller{}
+	r.Caller, r.Look = decide.Caller{}, st
 	f.held = len(f.cookie) > 0 && st.passes.Find(f.cookie, st.cfg.Pass.Cookie, now, &f.pass)
 	f.hasPass = f.held && st.accepts(&f.pass, r.From)
 	switch {

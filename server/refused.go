@@ -34,6 +34,9 @@ func (s *Server) refused(ctx *fasthttp.RequestCtx) {
 	case v.Reason == decide.Gate && !v.Unsafe:
 		p.Reason, reason = page.Busy, "busy"
 		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
+	case v.Reason == decide.Crawler: // temporary, so that a genuine one comes again
+		p.Reason, reason = page.Busy, "being-verified"
+		ctx.Response.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	case v.Reason == decide.Closed: // not the site's fault, and over in a moment
 		p.Reason, reason = page.Busy, "busy"
 		ctx.Response.SetStatusCode(fasthttp.StatusTooManyRequests)

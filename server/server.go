@@ -20,6 +20,7 @@ import (
 
 	"stile/budget"
 	"stile/config"
+	"stile/crawler"
 	"stile/decide"
 	"stile/decide/mint"
 	"stile/key"
@@ -48,13 +49,14 @@ type Server struct {
 	log     *slog.Logger
 	now     func() time.Time
 
-	engine *decide.Engine
-	gates  gates
-	holds  holds
-	ledger *mint.Ledger
-	state  atomic.Pointer[state]
-	stats  *stats
-	facts  sync.Pool
+	engine   *decide.Engine
+	gates    gates
+	holds    holds
+	ledger   *mint.Ledger
+	crawlers *crawler.Checker
+	state    atomic.Pointer[state]
+	stats    *stats
+	facts    sync.Pool
 }
 
 // Options are what New needs besides the configuration.
@@ -91,6 +93,11 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 		s.log.Info("made a key file", "file", cfg.Key.File)
 	}
 	st := newState(cfg, ring)
+	if st.places, err = Places(cfg); err != nil {
+		return nil, err
+	}
+	s.crawlers = crawler.NewChecker(s.lists(cfg), crawler.NewResolver(cfg.Crawler.Resolver), s.now)
+	st.crawlers = s.crawlers
 	if s.engine, err = decide.New(cfg); err != nil {
 		return nil, err
 	}
@@ -151,6 +158,7 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 	failed := make(chan error, 2)
 	s.gates.run()
 	go s.saveNowAndThen(ctx)
+	go s.lookUp(ctx)
 	if at.Lease != nil {
 		go s.readEnds(at.Lease)
 		defer at.Lease.Close()
@@ -332,6 +340,10 @@ func (s *Server) reload() error {
 		return err
 	}
 	st := newState(cfg, ring)
+	if st.places, err = Places(cfg); err != nil {
+		return err
+	}
+	st.crawlers = s.crawlers
 	listen, state := cfg.Listen, cfg.State
 	cfg.State = s.started.State // tables of another size would be empty ones
 	// The gates first: a rule of the new policy finds its own.
@@ -341,6 +353,10 @@ func (s *Server) reload() error {
 	if err := s.engine.Reload(cfg); err != nil {
 		return err
 	}
+	if cfg.Crawler.Resolver != s.state.Load().cfg.Crawler.Resolver {
+		s.crawlers.SetResolver(crawler.NewResolver(cfg.Crawler.Resolver))
+	}
+	s.crawlers.SetLists(s.lists(cfg))
 	s.state.Store(st)
 	if listen != s.started.Listen {
 		s.log.Warn("[listen] has changed: that takes effect at the next start, not by a reload")

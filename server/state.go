@@ -5,6 +5,8 @@ import (
 
 	"stile/config"
 	"stile/cookie"
+	"stile/crawler"
+	"stile/geo"
 	"stile/key"
 	"stile/network"
 	"stile/pow"
@@ -19,6 +21,9 @@ type state struct {
 	issuer *pow.Issuer
 	ring   *key.Ring
 	waits  *key.MAC
+
+	crawlers *crawler.Checker // the daemon's one
+	places   *geo.DB          // nil: no rule asks for a place
 }
 
 // waitID is the id of every pass that a network earns by waiting on one day: a wait

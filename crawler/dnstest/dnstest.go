@@ -1,0 +1,99 @@
+// Package dnstest is a DNS server on loopback for tests.
+package dnstest
+
+import (
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+// Zone is a DNS server on loopback: records by name and type, as in a zone file.
+type Zone struct {
+	Addr    string // of the server, "127.0.0.1:port"
+	Asked   atomic.Int64
+	records map[string][]dns.RR
+	Silent  map[string]bool // names that it never answers about
+	Broken  map[string]bool // names for which it fails
+}
+
+// New starts a server with records as in a zone file; it ends with the test.
+func New(t testing.TB, records ...string) *Zone {
+	z := &Zone{records: map[string][]dns.RR{}, Silent: map[string]bool{}, Broken: map[string]bool{}}
+	for _, text := range records {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := strings.ToLower(rr.Header().Name)
+		z.records[key] = append(z.records[key], rr)
+	}
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams, err := net.Listen("tcp", packets.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	z.Addr = packets.LocalAddr().String()
+	for _, s := range []*dns.Server{{PacketConn: packets, Handler: z}, {Listener: streams, Handler: z}} {
+		started := make(chan struct{})
+		s.NotifyStartedFunc = func() { close(started) }
+		go s.ActivateAndServe() // its error is that of the shutdown
+		<-started
+		t.Cleanup(func() {
+			if err := s.Shutdown(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return z
+}
+
+// ServeDNS answers one question.
+func (z *Zone) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
+	z.Asked.Add(1)
+	name, kind := strings.ToLower(q.Question[0].Name), q.Question[0].Qtype
+	if z.Silent[name] {
+		return
+	}
+	m := new(dns.Msg)
+	m.SetReply(q)
+	if z.Broken[name] {
+		m.Rcode = dns.RcodeServerFailure
+	} else if len(z.records[name]) == 0 {
+		m.Rcode = dns.RcodeNameError
+	}
+	for hops := 0; hops < 8; hops++ {
+		next := ""
+		for _, rr := range z.records[name] {
+			if rr.Header().Rrtype == kind || rr.Header().Rrtype == dns.TypeCNAME {
+				m.Answer = append(m.Answer, rr)
+			}
+			if c, ok := rr.(*dns.CNAME); ok {
+				next = strings.ToLower(c.Target)
+			}
+		}
+		if name = next; name == "" {
+			break
+		}
+	}
+	if _, udp := w.RemoteAddr().(*net.UDPAddr); udp {
+		m.Truncate(1232)
+	}
+	if err := w.WriteMsg(m); err != nil {
+		return // who asked has gone
+	}
+}
+
+// Reverse is the record that gives an address a name.
+func Reverse(addr, name string) string {
+	r, err := dns.ReverseAddr(addr)
+	if err != nil {
+		panic(err)
+	}
+	return r + " 60 IN PTR " + name
+}
