@@ -34,8 +34,11 @@ func (l *linter) checkReturn(s *scope) {
 	}
 	for _, at := range scopes {
 		for _, d := range at.own["return"] {
-			if strings.HasPrefix(d.arg(0), "2") && len(d.args) > 1 {
-				l.add(Warning, "return", d, s, "`"+d.String()+"` answers before anybody is asked",
+			if p, _ := l.errorPageFor(s.nearest("error_page"), d.arg(0)); p != nil && len(d.args) == 1 {
+				continue // it goes on where error_page leads, and is asked about there
+			}
+			if strings.HasPrefix(d.arg(0), "2") && len(d.args) > 1 && !wellKnown.MatchString(s.uri) {
+				l.add(Note, "return", d, s, "`"+d.String()+"` answers before anybody is asked",
 					"the text, whoever asks and however often; stile does not learn of it",
 					"try_files /ANSWER.txt =404;    in its place, with the text in a file: files are asked about. Or, if it is meant: auth_request off;")
 				continue
@@ -125,6 +128,9 @@ func (l *linter) checkOpenRegex(s *scope) {
 
 // checkErrorPages: without error_pages of stile's own a refusal has no page.
 func (l *linter) checkErrorPages(s *scope) {
+	if len(s.own["return"]) > 0 {
+		return // nobody is asked
+	}
 	list, from := s.nearestScope("error_page")
 	if len(list) == 0 {
 		l.add(Error, "error-page", s.last("auth_request"), s, "there is no error_page for what stile says",

@@ -104,7 +104,11 @@ func (l *linter) checkUnprotected() {
 		}
 		if twin != nil {
 			p := around.pass()
-			l.add(Error, "bypass", p, around, "nobody is asked here, and the backend is that of "+l.where(twin)+" ("+twin.pass().pos()+"), where stile is",
+			sev := Error
+			if len(srv.names()) > 0 && !shareName(srv, twin.server()) {
+				sev = Warning // the backend may go by the name
+			}
+			l.add(sev, "bypass", p, around, "nobody is asked here, and the backend is that of "+l.where(twin)+" ("+twin.pass().pos()+"), where stile is",
 				"all that is protected there, without being asked, through this server", "include snippets/stile.conf;    in this server ("+srv.d.pos()+")")
 		} else if open != nil {
 			l.add(Warning, "unprotected", srv.d, srv, "stile is not asked in this server, which has a backend (`"+open.pass().String()+"`)",

@@ -49,6 +49,7 @@ func dumped(site string) []byte {
 	var b strings.Builder
 	b.WriteString("nginx: the configuration file /etc/nginx/nginx.conf syntax is ok\nnginx: configuration file /etc/nginx/nginx.conf test is successful\n")
 	b.WriteString(text)
+	shipped["fastcgi_params"] = "fastcgi_param QUERY_STRING $query_string;\nfastcgi_param SCRIPT_NAME $fastcgi_script_name;\nfastcgi_param REQUEST_URI $request_uri;\n"
 	for _, name := range slices.Sorted(maps.Keys(shipped)) {
 		if h := header + "/etc/nginx/" + name + ":\n"; !strings.HasPrefix(name, "sites/") && !strings.Contains(text, h) {
 			b.WriteString("\n" + h + shipped[name])
@@ -118,6 +119,26 @@ func TestShippedSites(t *testing.T) {
 	}
 	if sites < 4 {
 		t.Errorf("%d sites", sites)
+	}
+}
+
+// Configurations in the shape of public ones, with stile in them: nothing is wrong there, so nothing is found.
+func TestOrdinary(t *testing.T) {
+	files, err := filepath.Glob("testdata/ordinary-*.conf")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, toml := range []string{"", "include = []", "include = [\"preset:forge\"]"} {
+			r := check(t, string(b), Options{Stile: rules(t, "stile.toml", toml)})
+			if r.Count(Error)+r.Count(Warning) > 0 {
+				t.Errorf("%s with %q:\n%s", file, toml, text(t, r))
+			}
+		}
 	}
 }
 

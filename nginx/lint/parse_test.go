@@ -231,9 +231,8 @@ func TestParseListening(t *testing.T) {
 // Whatever is read: no panic, and the same reading of what it writes out again.
 func FuzzCheck(f *testing.F) {
 	for name, text := range nginx.Files(nginx.Prefix) {
-		f.Add(text)
-		if strings.HasPrefix(name, "sites/") {
-			f.Add(string(dumped(text)))
+		if strings.HasPrefix(name, "sites/") || len(text) < 2000 {
+			f.Add(text)
 		}
 	}
 	files, err := filepath.Glob("testdata/*.conf")
@@ -245,21 +244,25 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(string(dumped(string(b))))
+		f.Add(string(b))
 	}
-	f.Add(header + "/n:\nhttp { server { include x_*; location ~ (a { } if ($a ~ \"b\") { return 1; } } }\n" + header + "/x_1:\nlisten 1;\n")
+	f.Add("server { include x_*; location ~ (a { } if ($a ~ \"b\") { return 1; } }\n" + header + "/x_1:\nlisten 1;\n")
 	f.Add("http { a_by_lua_block { [==[ ]] }")
+	f.Add("server { include snippets/stile.conf; location ^~ /a { location @b { proxy_pass http://stile$1; error_page 401 @b; } } }")
+	before, after, ok := strings.Cut(string(dumped("SITE")), "SITE")
+	if !ok {
+		f.Fatal("no site")
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if list, err := one(text); err == nil {
 			var b strings.Builder
 			flat(list, func(_ int, line string) { b.WriteString(line + "\n") })
-			again, err := one(b.String())
-			if err != nil && !strings.Contains(text, "_by_lua_block") && !strings.Contains(text, "\\") && !strings.Contains(text, "$") {
+			_, err := one(b.String())
+			if err != nil && !strings.ContainsAny(text, "\\$") && !strings.Contains(text, "_by_lua_block") {
 				t.Fatalf("%q is written as %q: %v", text, b.String(), err)
 			}
-			_ = again
 		}
-		for _, in := range []string{text, header + "/n/main:\n" + text, header + "/n/main:\nhttp {" + text + "\n}", string(dumped("server { include snippets/stile.conf; " + text + "\n}"))} {
+		for _, in := range []string{header + "/n/main:\n" + text, before + text + after} {
 			r, err := Check([]byte(in), Options{})
 			if err != nil {
 				continue

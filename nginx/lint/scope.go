@@ -396,7 +396,13 @@ func (s *scope) ends() []*scope {
 		}
 		if at.pass() == nil {
 			for _, d := range at.own["error_page"] {
-				if codes, to := errorPage(d); to != "" && (codes["404"] || codes["405"] || codes["418"]) {
+				codes, to := errorPage(d)
+				for _, r := range at.own["return"] {
+					if codes[r.arg(0)] { // error_page 418 = @other; return 418;
+						walk(srv.target(to))
+					}
+				}
+				if codes["404"] || codes["405"] {
 					walk(srv.target(to))
 				}
 			}
