@@ -15,6 +15,7 @@ import (
 	"stile/config"
 	"stile/decide"
 	"stile/nginx/lint"
+	"stile/server"
 )
 
 func check(args []string) int {
@@ -46,6 +47,9 @@ Exit status 1: an error is among them, or the output cannot be read.
 	cfg, name, ok := load(*file)
 	if !ok {
 		return 1
+	}
+	if _, err := server.Places(cfg); err != nil {
+		return fail(err)
 	}
 	if failed := decide.Expectations(cfg); len(failed) > 0 {
 		for _, err := range failed {

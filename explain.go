@@ -29,6 +29,8 @@ key file, if you may read that.
 	addr := f.String("addr", "192.0.2.1", "client's `address`")
 	level := f.Int("pass", 0, "a caller with a pass of this `level`: 1 (earned by waiting), 2 or 3 (by work)")
 	user := f.String("user", "", "a caller whom nginx names `name` in $stile_user")
+	var assume assumed
+	assume.flags(f)
 	header, cookies := map[string]string{}, ""
 	f.Func("H", "a `header` of the client's, such as 'Accept: text/html'; may be repeated", func(s string) error {
 		k, v, ok := strings.Cut(s, ":")
@@ -65,6 +67,10 @@ key file, if you may read that.
 	r, err := decide.NewRequest(strings.ToUpper(*method), target, *addr, header)
 	if err != nil {
 		return fail(err)
+	}
+	if err := assume.tell(cfg, r); err != nil {
+		fmt.Fprintln(os.Stderr, "stile:", err)
+		return 2
 	}
 	e, err := decide.New(cfg)
 	if err != nil {

@@ -26,6 +26,7 @@ func init() {
 		{"check", "[-c FILE] [--nginx FILE|- [--here]]", "validate a configuration and run its [[expect]]s; find the holes in nginx's", check},
 		{"explain", "[-c FILE] [-X METHOD] [-H 'K: V'] [--addr IP] [--pass LEVEL] [--user NAME] URL", "every step of one decision, and its verdict", explain},
 		{"replay", "[-c FILE] [--format FORMAT] [--html OUT] LOG...", "run access logs through the decision: what would have been asked, refused, queued", replayLogs},
+		{"crawlers", "[-c FILE] | update [-c FILE] [--from FILE] [NAME...]", "list the crawlers that can be verified, or renew their address lists", crawlers},
 		{"hold", "--gate NAME --cost SIZE [-c FILE] [--wait DURATION] -- COMMAND [ARG...]", "run a batch job inside a gate's budget", hold},
 		{"key", "new|rotate [-c FILE]", "make the key file, or put a new key in front", keys},
 		{"preset", "[NAME]", "list the presets, or print one", preset},

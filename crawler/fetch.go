@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +53,27 @@ func wayWithout(id ID) string {
 		return "it is verified by DNS"
 	}
 	return "name one in [crawler] urls"
+}
+
+// FromFile reads a crawler's list from a file that has what its owner publishes.
+func FromFile(id ID, file string, now time.Time) (*List, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxListBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	nets, date, err := Published(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if date == "" {
+		date = now.UTC().Format(time.DateOnly)
+	}
+	return &List{Name: id.Name(), Date: date, Sources: []string{file}, Nets: nets}, nil
 }
 
 // download is what a URL answers with, no more than a list may be.
