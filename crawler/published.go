@@ -126,7 +126,7 @@ func fromText(s string) (nets []netip.Prefix, err error) {
 func parsePrefix(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
-		if err != nil {
+		if err != nil || a.Zone() != "" {
 			return netip.Prefix{}, fmt.Errorf("%.60q: want an address or a network", s)
 		}
 		return netip.PrefixFrom(a, a.BitLen()), nil
