@@ -11,6 +11,7 @@ import (
 
 	"stile/cookie"
 	"stile/key"
+	"stile/nginx"
 )
 
 // TestMain makes the test binary the program itself when it is asked to be.
@@ -97,6 +98,57 @@ verdict = "allow"
 	if _, errs, status := stile(t, "check", "-c", "/nonexistent/stile.toml"); status != 1 || errs == "" {
 		t.Errorf("a missing file: %d %s", status, errs)
 	}
+}
+
+// The output of nginx -T, from a file and from stdin.
+func TestCheckNginx(t *testing.T) {
+	conf := write(t, "")
+	dump := func(server string) string {
+		text := "# configuration file /etc/nginx/nginx.conf:\nhttp {\naccess_log /var/log/nginx/access.log;\ninclude conf.d/stile.conf;\n" + server + "\n}\n"
+		for name, file := range nginx.Files(nginx.Prefix) {
+			if !strings.HasPrefix(name, "sites/") {
+				text += "\n# configuration file /etc/nginx/" + name + ":\n" + file
+			}
+		}
+		file := filepath.Join(t.TempDir(), "nginx.txt")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	const good = "server {\nlisten 80;\nserver_name a.example;\ninclude snippets/stile.conf;\nlocation / { include snippets/stile-gate.conf; proxy_pass http://127.0.0.1:3000; }\n%s}\n"
+	out, errs, status := stile(t, "check", "-c", conf, "--nginx", dump(strings.Replace(good, "%s", "", 1)))
+	if status != 0 || errs != "" || !strings.Contains(out, "stile.toml: ok:") || !strings.HasSuffix(out, "\n0 errors, 0 warnings, 0 notes\n") || strings.Contains(out, "\x1b") {
+		t.Errorf("a good one: %d %s %s", status, out, errs)
+	}
+	bad := dump(strings.Replace(good, "%s", "location /x { error_page 404 /y; proxy_pass http://127.0.0.1:3000; }\n", 1))
+	out, errs, status = stile(t, "check", "-c", conf, "--nginx", bad)
+	if status != 1 || errs != "" || !strings.Contains(out, "error: /etc/nginx/nginx.conf:9: ") || !strings.Contains(out, "write: include snippets/stile-guard.conf;") {
+		t.Errorf("a bad one: %d %s %s", status, out, errs)
+	}
+	in, err := os.Open(bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	cmd := exec.Command(os.Args[0], "check", "-c", conf, "--nginx", "-", "--here")
+	cmd.Env, cmd.Stdin = append(os.Environ(), "STILE_TEST_RUN=1"), in
+	if b, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(b), "/etc/nginx/nginx.conf:9: ") {
+		t.Errorf("from stdin: %s", b)
+	}
+	f := func(status int, want string, args ...string) {
+		t.Helper()
+		_, errs, got := stile(t, append([]string{"check", "-c", conf}, args...)...)
+		if got != status || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: %d %q, want %d %q", args, got, errs, status, want)
+		}
+	}
+	f(1, "no such file", "--nginx", "/nonexistent")
+	f(1, conf+" is empty", "--nginx", conf)
+	f(1, "stdin is empty", "--nginx", "-")
+	f(1, "is not the output of nginx -T", "--nginx", write(t, "http { }"))
+	f(2, "--here is about", "--here")
+	f(2, `unexpected "nginx.txt"`, "nginx.txt")
 }
 
 func TestServeRefusesBrokenPolicy(t *testing.T) {

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -107,12 +108,14 @@ func (st *site) defaultFor(srv *scope, a address) bool {
 	return first == srv
 }
 
-// backends is the addresses that a pass leads to, through upstreams. What hangs on a variable is not among them.
-func (st *site) backends(pass *directive) []address {
+// backends is the addresses that a scope's pass leads to, through upstreams and variables that are set to a text. What hangs
+// on any other variable is not among them.
+func (st *site) backends(s *scope) []address {
+	pass := s.pass()
 	if pass == nil {
 		return nil
 	}
-	host, port := pass.arg(0), 0
+	host, port := s.expand(pass.arg(0)), 0
 	switch pass.name {
 	case "proxy_pass", "grpc_pass":
 		port = 80
@@ -145,6 +148,23 @@ func (st *site) backends(pass *directive) []address {
 		list = append(list, a)
 	}
 	return list
+}
+
+var variableInText = regexp.MustCompile(`\$(\w+)|\$\{(\w+)\}`)
+
+// expand puts the texts of set directives in place of their variables.
+func (s *scope) expand(text string) string {
+	return variableInText.ReplaceAllStringFunc(text, func(v string) string {
+		name := "$" + strings.Trim(v, "${}")
+		for at := s; at != nil; at = at.parent {
+			for _, d := range at.own["set"] {
+				if d.arg(0) == name && !strings.Contains(d.arg(1), "$") {
+					return d.arg(1)
+				}
+			}
+		}
+		return v
+	})
 }
 
 // serversAt is the servers of this nginx that answer at an address, for a server that asks there with its own name.

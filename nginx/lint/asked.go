@@ -166,6 +166,9 @@ func (l *linter) checkErrorPages(s *scope) {
 	case len(missing) > 0 && from.kind == httpScope:
 		l.add(Error, "error-page", s.last("auth_request"), s, "there is no error_page for what stile says",
 			bare, "include snippets/stile.conf;    in the server, in place of this auth_request")
+	case len(missing) > 0 && s.server().named("@stile_challenge") == nil:
+		l.add(Error, "error-page", list[0], s, "there is no error_page for what stile says",
+			bare, "include snippets/stile.conf;    in the server, in place of this auth_request")
 	case len(missing) > 0:
 		l.add(Error, "error-page", list[0], s, "an error_page of its own, without stile's: nginx inherits all of them or none",
 			bare, "include snippets/stile-guard.conf;    beside it")
@@ -210,15 +213,15 @@ func (l *linter) checkVerdictVariables(s *scope) {
 	if have["$stile_verdict"] && have["$stile_status"] {
 		return
 	}
-	at := s.last("auth_request")
+	at, says := s.last("auth_request"), "stile's verdict is not kept: auth_request_set is missing"
 	if len(list) > 0 {
-		at = list[0]
+		at, says = list[0], "stile's verdict is not kept here: nginx inherits auth_request_set all or nothing"
 	}
 	fix := "include snippets/stile.conf;    in the server, in place of this auth_request"
 	if len(list) > 0 && from.kind != serverScope {
 		fix = "beside it: auth_request_set $stile_verdict $upstream_http_x_stile_verdict; auth_request_set $stile_status $upstream_status; auth_request_set $stile_lease $stile_lease_said;"
 	}
-	l.add(Error, "auth-request-set", at, s, "stile's verdict is not kept here: nginx inherits auth_request_set all or nothing",
+	l.add(Error, "auth-request-set", at, s, says,
 		"nginx's bare 401 or 403 in place of stile's pages, which are not ours without a verdict", fix)
 }
 
@@ -270,7 +273,7 @@ func (l *linter) checkServer(srv *scope) {
 		if v != stile {
 			continue
 		}
-		if check == nil || !l.toDaemon(check) || check.modifier != "=" {
+		if check == nil || !sd.check[check] || !l.toDaemon(check) {
 			l.add(Error, "no-check", s.last("auth_request"), s, "there is no location = "+s.value("auth_request")+" that passes to stile",
 				"500 Internal Server Error, everywhere",
 				"include snippets/stile.conf;    in the server, in place of snippets/stile.d/server.conf")

@@ -17,11 +17,11 @@ func (l *linter) sameBackend(a, b *scope) bool {
 	if p.name == "fastcgi_pass" && a.value("root") != b.value("root") {
 		return false
 	}
-	if p.name == "proxy_pass" && p.arg(0) == q.arg(0) {
-		return true // also where it hangs on the same variable
+	if to := a.expand(p.arg(0)); p.name == "proxy_pass" && to == b.expand(q.arg(0)) {
+		return !strings.Contains(to, "$") || a.server() == b.server()
 	}
-	other := l.backends(q)
-	for _, x := range l.backends(p) {
+	other := l.backends(b)
+	for _, x := range l.backends(a) {
 		if slices.Contains(other, x) {
 			return true
 		}
@@ -31,7 +31,7 @@ func (l *linter) sameBackend(a, b *scope) bool {
 
 // leads: all that a scope hands on comes to servers in which stile is asked.
 func (l *linter) leads(s *scope) bool {
-	list := l.backends(s.pass())
+	list := l.backends(s)
 	for _, a := range list {
 		servers := l.serversAt(a, s.server())
 		for _, srv := range servers {
@@ -144,7 +144,7 @@ func (l *linter) checkOuterHops() {
 			if p == nil || p.name != "proxy_pass" || l.ours(s) || !l.leads(s) {
 				continue
 			}
-			if d := s.last("proxy_next_upstream"); d != nil && len(l.backends(p)) > 1 {
+			if d := s.last("proxy_next_upstream"); d != nil && len(l.backends(s)) > 1 {
 				for _, a := range d.args {
 					if a == "http_503" || a == "http_429" || a == "http_403" {
 						l.add(Warning, "retry", d, s, "`"+d.String()+"`, and behind it stile says 503 to whom it asks for a proof: nginx asks the next server then",
@@ -211,7 +211,7 @@ func (l *linter) checkReach() {
 			if p == nil || sd.verdict[s] != stile {
 				continue
 			}
-			for _, a := range l.backends(p) {
+			for _, a := range l.backends(s) {
 				l.checkAddress(p, s, a)
 			}
 		}

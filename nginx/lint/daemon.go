@@ -21,17 +21,26 @@ func (l *linter) checkDaemonLocation(c *scope) {
 		header[strings.ToLower(d.arg(0))] = d
 	}
 	whole := "include snippets/stile.d/check.conf;    as the whole of this location"
+	var missing []string
 	for _, name := range []string{"X-Original-URI", "X-Real-IP"} {
 		if header[strings.ToLower(name)] == nil {
-			l.add(Error, "check-headers", p, c, "stile is not told "+name, "everything: stile lets through what it cannot judge", whole)
+			missing = append(missing, name)
 		}
+	}
+	if len(missing) > 0 {
+		l.add(Error, "check-headers", p, c, "stile is not told "+strings.Join(missing, " and "), "everything: stile lets through what it cannot judge", whole)
+	}
+	if d := header["x-original-uri"]; d != nil && d.arg(1) != "$request_uri" {
+		l.add(Error, "check-headers", d, c, "stile is told "+d.arg(1)+" in place of the target as it was sent",
+			"rules judge another path than the one that is served; here $uri is the path of this location",
+			"proxy_set_header X-Original-URI $request_uri;")
 	}
 	if d := header["x-real-ip"]; d != nil && strings.Contains(d.arg(1), "forwarded_for") {
 		l.add(Error, "check-address", d, c, "the visitor's address is taken from a header that the visitor writes",
 			"a scraper is a new visitor with each request", "proxy_set_header X-Real-IP $remote_addr;    with set_real_ip_from and real_ip_header for the proxy before nginx")
 	}
 	if c.value("proxy_pass_request_headers") != "off" {
-		l.add(Error, "check-headers", p, c, "the client's own headers go to stile",
+		l.add(Error, "check-client-headers", p, c, "the client's own headers go to stile",
 			"who writes headers that only nginx should write is judged by them", whole)
 	}
 	if d, _ := l.errorPageFor(c.nearest("error_page"), "429"); d == nil || c.value("proxy_intercept_errors") != "on" {

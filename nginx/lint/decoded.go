@@ -197,6 +197,9 @@ func (l *linter) checkHeaders() {
 				continue
 			}
 			daemon := l.toDaemon(s)
+			if l.sides[srv].check[s] {
+				continue // its $uri is its own path, and check-headers looks at what is told
+			}
 			for _, d := range s.nearest("proxy_set_header") {
 				if !l.breaks(d.arg(1), s) {
 					continue

@@ -183,7 +183,7 @@ func (l *linter) toDaemon(s *scope) bool {
 	if rest, ok := strings.CutPrefix(p.arg(0), "http://stile"); ok && (rest == "" || rest[0] == '/') {
 		return true
 	}
-	for _, a := range l.backends(p) {
+	for _, a := range l.backends(s) {
 		if a.port == 0 && strings.HasSuffix(a.host, "/stile.sock") || l.o.Stile != nil && a.String() == l.o.Stile.Listen.Check {
 			return true
 		}
@@ -223,13 +223,13 @@ func (l *linter) lint() {
 		protected = true
 		l.checkVisitors(srv)
 		l.checkServer(srv)
-		for c := range sd.check {
-			l.checkDaemonLocation(c)
-		}
 		for _, s := range sd.scopes {
 			l.checkScope(s)
 		}
 		for _, s := range srv.scopes() {
+			if sd.check[s] {
+				l.checkDaemonLocation(s)
+			}
 			if l.ours(s) {
 				l.checkOurs(s)
 			}
@@ -265,7 +265,7 @@ func (l *linter) look(srv *scope) *side {
 		sd.verdict[s] = v
 		if v == stile {
 			sd.asks = true
-			if check != nil {
+			if check != nil && check.uri == s.value("auth_request") {
 				sd.check[check] = true
 			}
 		}
@@ -290,7 +290,7 @@ func (l *linter) report() *Report {
 		order[n] = i
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code))
 	})
 	for _, srv := range l.servers {
 		r.Servers = append(r.Servers, l.summary(srv))

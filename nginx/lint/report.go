@@ -21,7 +21,7 @@ func (l *linter) summary(srv *scope) Server {
 			name = "(no location)"
 		}
 		switch v := sd.verdict[s]; {
-		case v == stile && len(s.own["return"]) > 0:
+		case v == stile && l.answers(s):
 			out.Unasked = append(out.Unasked, name+" (return, "+s.own["return"][0].pos()+")")
 		case v == stile && l.gated(s):
 			out.Gated = append(out.Gated, name)
@@ -39,6 +39,16 @@ func (l *linter) summary(srv *scope) Server {
 	return out
 }
 
+// answers: nginx answers in the scope by itself, before anybody is asked.
+func (l *linter) answers(s *scope) bool {
+	for _, d := range s.own["return"] {
+		if p, _ := l.errorPageFor(s.nearest("error_page"), d.arg(0)); p == nil || len(d.args) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // gated: the scope sees its requests through.
 func (l *linter) gated(s *scope) bool {
 	p := s.pass()
@@ -49,8 +59,8 @@ func (l *linter) state(srv *scope) string {
 	sd := l.sides[srv]
 	switch {
 	case sd.asks:
-		for c := range sd.check {
-			if _, to := l.errorPageFor(c.nearest("error_page"), "502"); to == "@stile_open" {
+		for _, s := range srv.scopes() {
+			if _, to := l.errorPageFor(s.nearest("error_page"), "502"); sd.check[s] && to == "@stile_open" {
 				return "protected, and open while stile is down"
 			}
 		}

@@ -60,7 +60,7 @@ func (l *linter) checkVisitors(srv *scope) {
 func (l *linter) passTo(from, to *scope) *directive {
 	for _, s := range from.scopes() {
 		p := s.pass()
-		for _, a := range l.backends(p) {
+		for _, a := range l.backends(s) {
 			for _, srv := range l.serversAt(a, from) {
 				if srv == to {
 					return p
