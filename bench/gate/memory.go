@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,55 +41,86 @@ func largest() int64 {
 }
 
 // measureMemory renders each file many times, one after another, in a fresh process: when
-// the collector runs, and so how high the heap gets, is a matter of luck.
+// the collector runs, and so how high the heap gets, is a matter of luck. So it does with
+// a mix of them, where a large one begins beside what is left of others.
 func measureMemory(pages, dir string) (*model, error) {
 	const atLeast, bytes = 8, 200e6
 	m := &model{}
 	fmt.Printf("one render at a time, many of each file in a fresh process\n  %-8s %10s %10s %16s %12s %14s\n", "file", "bytes", "page", "live heap/file", "peak/file", "render")
 	for _, size := range sizes {
-		info, err := os.Stat(pageFile(pages, size.name))
+		one, err := renderAlone(pages, dir, slices.Repeat([]string{size.name}, max(atLeast, int(bytes/float64(size.bytes)))))
 		if err != nil {
 			return nil, err
 		}
-		s, err := supervise(pages, dir+"/backend.sock", 0)
-		if err != nil {
-			return nil, err
-		}
-		defer s.stop()
-		base, _, err := s.memoryNow()
-		if err != nil {
-			return nil, err
-		}
-		var page string
-		var took []time.Duration
-		for i := range max(atLeast, int(bytes/float64(size.bytes))) {
-			start := time.Now()
-			if page, err = s.get("/packages/"+size.name+"/0", strconv.Itoa(i)); err != nil {
-				return nil, err
-			}
-			took = append(took, time.Since(start))
-		}
-		peak, data, err := s.memoryNow()
-		if err != nil {
-			return nil, err
-		}
-		text, err := s.get("/live/"+size.name, "")
-		if err != nil {
-			return nil, err
-		}
-		s.stop()
-		live, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		file := float64(info.Size())
-		fmt.Printf("  %-8s %10d %10d %14.1f ×  %10.1f × %14s\n", size.name+" MB", info.Size(), len(page), float64(live)/file, float64(peak-base)/file, median(took).Round(time.Millisecond))
-		m.base, m.data = max(m.base, base), max(m.data, data)
-		m.peak = max(m.peak, float64(peak-base)/file)
-		m.scale = max(m.scale, file/float64(len(page)))
+		file := float64(one.file)
+		fmt.Printf("  %-8s %10d %10d %14.1f ×  %10.1f × %14s\n", size.name+" MB", one.file, one.page, float64(one.live)/file, float64(one.peak-one.base)/file, one.took.Round(time.Millisecond))
+		m.data = max(m.data, one.data)
+		m.scale = max(m.scale, file/float64(one.page))
+		m.add(one)
 	}
+	var mixed []string
+	for _, a := range swarm(nil)[:min(*visitors, 100)] {
+		mixed = append(mixed, strings.Split(a.path, "/")[2])
+	}
+	one, err := renderAlone(pages, dir, mixed)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("  %-8s %10s %10s %16s  %10.1f × (of the largest)\n", "mixed", "", "", "", float64(one.peak-one.base)/float64(one.file))
+	m.add(one)
 	fmt.Printf("  model: a backend holds %s and %.1f bytes for each byte of file that it renders; the kernel gives it %s in all\n\n", mib(m.base), m.peak, mib(m.limit()))
 	return m, nil
+}
+
+func (m *model) add(one *alone) {
+	m.base = max(m.base, one.base)
+	m.peak = max(m.peak, float64(one.peak-one.base)/float64(one.file))
+}
+
+// alone is what renders one after another hold and take: bytes of the largest file, of
+// the last page, live for the last file, at the beginning and at most, and at most as
+// RLIMIT_DATA counts it.
+type alone struct {
+	file                   int64
+	page                   int
+	live, base, peak, data int64
+	took                   time.Duration // of half of them
+}
+
+func renderAlone(pages, dir string, list []string) (*alone, error) {
+	s, err := supervise(pages, dir+"/backend.sock", 0)
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	one := &alone{}
+	if one.base, _, err = s.memoryNow(); err != nil {
+		return nil, err
+	}
+	var took []time.Duration
+	for i, size := range list {
+		info, err := os.Stat(pageFile(pages, size))
+		if err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		page, err := s.get("/packages/"+size+"/0", strconv.Itoa(i))
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(start))
+		one.file, one.page = max(one.file, info.Size()), len(page)
+	}
+	one.took = median(took)
+	if one.peak, one.data, err = s.memoryNow(); err != nil {
+		return nil, err
+	}
+	text, err := s.get("/live/"+list[len(list)-1], "")
+	if err != nil {
+		return nil, err
+	}
+	one.live, err = strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return one, err
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
