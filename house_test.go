@@ -15,6 +15,7 @@ import (
 var allowed = map[string][]string{
 	".":                      {"config", "cookie", "crawler", "decide", "geo", "key", "nginx", "nginx/lint", "replay", "server"},
 	"budget":                 {},
+	"botauth":                {"network"},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/gate":             {"cookie", "key", "nginx"},
 	"bench/memory":           {"nginx"},
