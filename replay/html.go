@@ -38,7 +38,9 @@ type bigNumber struct{ Name, Value string }
 type pageSection struct {
 	Title, Intro string
 	Lines        []string
+	After        string
 	Figures      []figure
+	Pairs        bool // two figures belong side by side
 	Head         []pageColumn
 	Rows         [][]cell
 }
@@ -84,7 +86,7 @@ func orNone(s string) string {
 }
 
 func (r *Report) pageSection(s *section) pageSection {
-	p := pageSection{Title: s.title, Intro: s.intro, Lines: s.lines}
+	p := pageSection{Title: s.title, Intro: s.intro, Lines: s.lines, After: s.after}
 	for _, c := range s.head {
 		p.Head = append(p.Head, pageColumn{c.name, c.right})
 	}
@@ -115,6 +117,7 @@ func (r *Report) pageSection(s *section) pageSection {
 			p.Figures = append(p.Figures, r.Choices[i].plot())
 		}
 	case kindGates:
+		p.Pairs = true
 		for i := range r.Gates {
 			p.Figures = append(p.Figures, r.Gates[i].plots(r.First.Location())...)
 		}

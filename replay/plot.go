@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"math/bits"
 	"strings"
 	"time"
 )
@@ -103,16 +104,37 @@ func (r *Report) ruleBar(c *RuleRow) template.HTML {
 	return template.HTML(`<svg class="bar" width="160" height="13" viewBox="0 0 102 8" preserveAspectRatio="none" aria-hidden="true">` + b.String() + `</svg>`)
 }
 
-// plot is how many callers asked how much in their busiest window; both axes are by powers,
-// for a few ask a thousand times as much as most.
+// step of the axis of requests: 1, 2, 3, 4, 6, 8, 12, 16, … for a few ask a thousand times
+// as much as most.
+func stepOf(v int64) int {
+	if v < 2 {
+		return 0
+	}
+	k := bits.Len64(uint64(v)) - 1
+	return 2*k - 1 + b2i(v >= 3<<(k-1))
+}
+
+// begin is the least value of a step.
+func begin(step int) int64 {
+	if step == 0 {
+		return 1
+	}
+	k := (step + 1) / 2
+	if step%2 == 0 {
+		return 3 << (k - 1)
+	}
+	return 1 << k
+}
+
+// plot is how many callers asked how much in their busiest window. The height too is by
+// powers: one caller is seen beside ten thousand.
 func (c *ChoiceRow) plot() figure {
-	high := max(c.Most, int64(c.Stranger), 2)
-	slots := int(math.Ceil(math.Log2(float64(high)+1)*2)) + 1
-	counts := make([]float64, slots)
-	at := func(v int64) float64 { return math.Log2(float64(max(v, 1))) * 2 }
+	edge := int64(c.Stranger) + 1 // the first request above the limit
+	steps := stepOf(max(c.Most, edge)) + 1
+	counts := make([]float64, steps)
 	for i, n := range c.peaks.counts {
 		if n > 0 {
-			counts[min(int(at(top(i))), slots-1)] += float64(n)
+			counts[min(stepOf(top(i)), steps-1)] += float64(n)
 		}
 	}
 	most := 1.0
@@ -120,12 +142,12 @@ func (c *ChoiceRow) plot() figure {
 		most = max(most, n)
 	}
 	var b strings.Builder
-	w := float64(plotWidth) / float64(slots)
+	w := float64(plotWidth) / float64(steps)
 	for i, n := range counts {
 		if n > 0 {
 			h := plotHeight * (0.04 + 0.96*math.Log(n+1)/math.Log(most+1))
 			class := "ok"
-			if c.Stranger > 0 && float64(i) >= at(int64(c.Stranger)+1) {
+			if c.Stranger > 0 && begin(i) >= edge {
 				class = "ask"
 			}
 			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" class="%s" fill="%s"/>`, float64(i)*w+1, plotHeight-h, w-2, h, class, colours[class])
@@ -133,15 +155,15 @@ func (c *ChoiceRow) plot() figure {
 	}
 	note := "no limit for a stranger"
 	if c.Stranger > 0 {
-		x := min(at(int64(c.Stranger)+1), float64(slots)) * w
+		at := stepOf(edge)
+		x := (float64(at) + float64(edge-begin(at))/float64(begin(at+1)-begin(at))) * w
 		fmt.Fprintf(&b, `<path class="limit" stroke="#25272b" stroke-dasharray="5 4" d="M%.1f 0V%d"/>`, x, plotHeight)
 		note = fmt.Sprintf("limit %s (dashed)", count(int64(c.Stranger)))
 	}
 	f := figure{Title: c.Meter, Note: fmt.Sprintf("in %s: callers by requests in their busiest window; %s", window(c.Window), note), Top: count(int64(most)) + " callers"}
 	f.SVG = svg(b.String(), "callers by how much they asked for")
 	for i := range 5 {
-		v := math.Exp2(float64(slots) * float64(i) / 4 / 2)
-		f.Axis = append(f.Axis, tick{count(int64(math.Round(v))), i == 1 || i == 3})
+		f.Axis = append(f.Axis, tick{count(begin(steps * i / 4)), i == 1 || i == 3})
 	}
 	return f
 }

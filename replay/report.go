@@ -56,7 +56,8 @@ type RuleRow struct {
 // LimitRow is a limit that was reached, if nobody solves.
 type LimitRow struct {
 	Meter, Of string
-	Limit     int64 // 0: several, by the kind of network
+	Limit     int64 // 0: several, by the kind of network, that are multiples of
+	Stranger  int64
 	Window    time.Duration
 	Requests  int64
 	Callers   int
@@ -232,13 +233,13 @@ func reasons(n *[decide.Reasons]int64) string {
 func (s *simulation) limitRows(r *Report, at func(int64) time.Time) {
 	for i := range s.cfg.Meters {
 		m := &s.cfg.Meters[i]
-		for k, of := range []string{"one caller", "the network around (/24; /56, /48)", "all strangers together"} {
+		for k, of := range []string{"one caller", "the network around", "all strangers together"} {
 			b := s.bites[3*i+k]
 			if b == nil {
 				continue
 			}
 			limit := [3]int64{int64(m.Stranger), 0, int64(m.Strangers)}[k]
-			r.Limits = append(r.Limits, LimitRow{m.Name, of, limit, m.Window, b.requests, b.callers.count(), at(b.first)})
+			r.Limits = append(r.Limits, LimitRow{m.Name, of, limit, int64(m.Stranger), m.Window, b.requests, b.callers.count(), at(b.first)})
 		}
 	}
 }

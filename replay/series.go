@@ -17,7 +17,7 @@ type bin struct {
 	queue                     int
 }
 
-const maxBins = 1500
+const maxBins = 500
 
 var steps = []int64{
 	int64(time.Second), int64(5 * time.Second), int64(15 * time.Second), int64(time.Minute), int64(5 * time.Minute), int64(15 * time.Minute),

@@ -26,6 +26,7 @@ type section struct {
 	head  []column
 	rows  [][]string
 	lines []string
+	after string
 	kind  kind // which plots belong to it
 }
 
@@ -84,6 +85,9 @@ func (s *section) writeText(b *bufio.Writer) {
 	for _, row := range s.rows {
 		line(func(i int) string { return row[i] })
 	}
+	if s.after != "" {
+		wrap(b, "", s.after)
+	}
 }
 
 // wrap writes a text in lines of at most 100 bytes.
@@ -102,7 +106,7 @@ func wrap(b *bufio.Writer, mark, text string) {
 
 // sections are the report in order.
 func (r *Report) sections() []section {
-	out := []section{r.summary(), {title: "What the log cannot tell", lines: r.Assumed}, r.verdictSection(), r.ruleSection()}
+	out := []section{r.summary(), r.verdictSection(), {title: "What the log cannot tell", lines: r.Assumed}, r.ruleSection()}
 	if len(r.Limits) > 0 {
 		out = append(out, r.limitSection())
 	}
@@ -163,7 +167,7 @@ func (r *Report) ruleSection() section {
 			count(int64(c.Stopped)), stamp(c.First), c.Reasons, count(c.Verdicts[1].Asked), count(c.Verdicts[1].Refused)})
 	}
 	if len(r.Unused) > 0 {
-		s.lines = []string{"Nothing fell under: " + strings.Join(r.Unused, ", ") + "."}
+		s.after = "Nothing fell under " + strings.Join(r.Unused, ", ") + "."
 	}
 	return s
 }
@@ -171,7 +175,7 @@ func (r *Report) ruleSection() section {
 func (r *Report) limitSection() section {
 	s := section{title: "Limits that were reached, if nobody solves", head: []column{left("meter"), left("by"), left("limit"), right("requests"), right("callers"), left("first")}}
 	for _, c := range r.Limits {
-		limit := "a multiple of the stranger's"
+		limit := fmt.Sprintf("%s × 8 (/24), × 4 (/56), × 16 (/48) in %s", count(c.Stranger), window(c.Window))
 		if c.Limit > 0 {
 			limit = fmt.Sprintf("%s in %s", count(c.Limit), window(c.Window))
 		}
