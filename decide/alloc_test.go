@@ -50,9 +50,9 @@ func TestLookupsAllocateNothing(t *testing.T) {
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {
-	for name, toml := range map[string]string{"hundred rules": hundredRules(), "preset:generic": ""} {
+	for name, toml := range map[string]string{"hundred rules": hundredRules(), "preset:generic": "", "preset:forge": "include = [\"preset:forge\"]"} {
 		e := benchEngine(t, toml)
-		for _, target := range []string{"/packages/halogen", "/search?q=x", "/a%2Fb;c//d", "/x.css"} {
+		for _, target := range []string{"/packages/halogen", "/search?q=x", "/a%2Fb;c//d", "/x.css", "/o/r/src/branch/main/x.go", "/o/r.git/info/refs?service=git-upload-pack"} {
 			r, err := NewRequest("GET", target, "192.0.2.1", map[string]string{"User-Agent": firefox, "Accept": "text/html"})
 			if err != nil {
 				t.Fatal(err)

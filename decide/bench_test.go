@@ -45,11 +45,24 @@ func benchEngine(b testing.TB, toml string) *Engine {
 	return e
 }
 
-// BenchmarkDecide is one decision with a hundred rules and a million keys in the table.
-// It starts from the raw target; the pass is verified in server's BenchmarkJudge.
+// BenchmarkDecide is one decision with a million keys in the table, under a hundred rules
+// and under preset:forge, whose pages are what its rules are about (src), what none of them
+// but the last is about (issue), and what programs ask for (git). It starts from the raw
+// target; the pass is verified in server's BenchmarkJudge.
 func BenchmarkDecide(b *testing.B) {
-	e := benchEngine(b, hundredRules())
-	r, _ := NewRequest("GET", "/packages/halogen/1.2.3", "192.0.2.1", map[string]string{"User-Agent": firefox})
+	forge := "include = [\"preset:forge\"]\n[state]\nkeys = 1000000\n"
+	for _, m := range []string{"expensive", "expensive-day", "pages", "pages-hour", "git"} {
+		forge += fmt.Sprintf("[[meter]]\nname = %q\nwindow = \"1h\"\nstranger = 10000000\npass = 10000000\n", m)
+	}
+	b.Run("hundred", func(b *testing.B) { benchDecide(b, hundredRules(), "/packages/halogen/1.2.3?x=1") })
+	b.Run("forge/src", func(b *testing.B) { benchDecide(b, forge, "/halogen/packages/src/branch/main/read.go") })
+	b.Run("forge/issue", func(b *testing.B) { benchDecide(b, forge, "/halogen/packages/issues/1234") })
+	b.Run("forge/git", func(b *testing.B) { benchDecide(b, forge, "/halogen/packages/info/refs?service=git-upload-pack") })
+}
+
+func benchDecide(b *testing.B, rules, target string) {
+	e := benchEngine(b, rules)
+	r, _ := NewRequest("GET", target, "192.0.2.1", map[string]string{"User-Agent": firefox})
 	r.Caller = Caller{Kind: Holder, Level: 2}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1_000_000 { // fill the table
@@ -63,7 +76,7 @@ func BenchmarkDecide(b *testing.B) {
 	var readings path.Readings
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if err := readings.Parse("/packages/halogen/1.2.3?x=1"); err != nil {
+		if err := readings.Parse(target); err != nil {
 			b.Fatal(err)
 		}
 		r.Path, r.Query, r.Alt = readings.Path, readings.Query, readings.Alt

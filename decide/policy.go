@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stile/config"
+	"stile/decide/pattern"
 )
 
 // MaxRules is how many rules a policy may have; a verdict names one in 16 bits.
@@ -142,6 +143,10 @@ const readings = 8
 func (p *Policy) find(r *Request) found {
 	paths := [readings]string{r.Path}
 	n := 1 + copy(paths[1:], r.Alt)
+	var starts [readings]pattern.Starts
+	for k := range n {
+		starts[k] = pattern.StartsOf(paths[k])
+	}
 	all := uint(1)<<n - 1
 	open, seen := all, uint(0) // readings that are still searched; that an observing rule has met
 	out := found{rule: -1, observed: -1, waits: -1}
@@ -156,7 +161,7 @@ func (p *Policy) find(r *Request) found {
 		}
 		hit := uint(0)
 		for k := range n {
-			if open&(1<<k) != 0 && v.paths.May(paths[k]) {
+			if open&(1<<k) != 0 && v.paths.May(paths[k], starts[k]) {
 				hit |= 1 << k
 			}
 		}
@@ -165,7 +170,7 @@ func (p *Policy) find(r *Request) found {
 		}
 		// Slow path.
 		ru := &p.rules[i]
-		hit = ru.match.hits(r, &paths, hit)
+		hit = ru.match.hits(r, &paths, &starts, hit)
 		if r.looked.waits {
 			if r.looked.waits = false; out.waits < 0 && !ru.observe {
 				out.waits = i
@@ -201,13 +206,13 @@ func (p *Policy) find(r *Request) found {
 }
 
 // hits is those of the readings in set for which all matchers hold.
-func (m *matcher) hits(r *Request, paths *[readings]string, set uint) uint {
+func (m *matcher) hits(r *Request, paths *[readings]string, starts *[readings]pattern.Starts, set uint) uint {
 	if len(m.methods) > 0 && !slices.Contains(m.methods, r.Method) {
 		return 0
 	}
 	if len(m.paths) > 0 {
 		for k := range paths {
-			if set&(1<<k) != 0 && !anyPath(m.paths, paths[k]) {
+			if set&(1<<k) != 0 && !anyPath(m.paths, paths[k], starts[k]) {
 				set &^= 1 << k
 			}
 		}
@@ -220,7 +225,7 @@ func (m *matcher) hits(r *Request, paths *[readings]string, set uint) uint {
 	}
 	if m.not != nil && len(m.not.paths) > 0 {
 		for k := range paths {
-			if set&(1<<k) != 0 && anyPath(m.not.paths, paths[k]) {
+			if set&(1<<k) != 0 && anyPath(m.not.paths, paths[k], starts[k]) {
 				set &^= 1 << k
 			}
 		}

@@ -128,13 +128,13 @@ func compileAll[P any](texts []string, compile func(string) (P, error)) ([]P, er
 // miss names the first matcher that does not hold for one reading of the path, "" when
 // all hold. It is for explanations; find takes the matchers apart.
 func (m *matcher) miss(r *Request, path string) string {
-	if len(m.paths) > 0 && !anyPath(m.paths, path) {
+	if len(m.paths) > 0 && !anyPath(m.paths, path, pattern.StartsOf(path)) {
 		return "path"
 	}
 	if miss := m.missBeside(r); miss != "" {
 		return miss
 	}
-	if m.not != nil && (m.not.anyBeside(r) || len(m.not.paths) > 0 && anyPath(m.not.paths, path)) {
+	if m.not != nil && (m.not.anyBeside(r) || len(m.not.paths) > 0 && anyPath(m.not.paths, path, pattern.StartsOf(path))) {
 		return "not"
 	}
 	return ""
@@ -192,9 +192,9 @@ func (m *matcher) anyBeside(r *Request) bool {
 	return len(m.systems) > 0 && anySystem(m.systems, r) || m.country != nil && m.country.match(r) || m.crawler.given && m.crawler.match(r)
 }
 
-func anyPath(ps []pattern.Path, s string) bool {
+func anyPath(ps []pattern.Path, s string, starts pattern.Starts) bool {
 	for i := range ps {
-		if ps[i].Match(s) {
+		if ps[i].May(starts) && ps[i].Match(s) {
 			return true
 		}
 	}
