@@ -124,13 +124,14 @@ var (
 	pathCountry = []any{"country", "iso_code"}
 )
 
-// enough is after how many entries it is known what a file has.
-const enough = 4096
+// enough is after how many networks it is known what a file has. It counts those without
+// an entry, too: a file that is damaged may have any number of them.
+const enough = 1 << 16
 
 // look finds out what a file has.
 func (f *file) look() error {
 	n := 0
-	for result := range f.r.Networks() {
+	for result := range f.r.Networks(maxminddb.IncludeNetworksWithoutData()) {
 		var rec record
 		if err := rec.read(result); err != nil {
 			return err
