@@ -1,6 +1,10 @@
 package replay
 
-import "time"
+import (
+	"time"
+
+	"stile/network"
+)
 
 // crowd counts what many callers ask for, in a fixed amount of memory. A caller has one of
 // eight places, whose keys are a cache line; in a full bucket the one that has asked least is forgotten, and those never
@@ -11,7 +15,9 @@ type crowd struct {
 	callers   []caller
 	demands   []demand // of each caller, one for each meter
 	meters    int
-	peaks     []*histogram // of each meter
+	peaks     []*histogram // of each meter: what callers asked for in their busiest window
+	needs     []*histogram // and the limit of a stranger that would have let them through
+	around    *crowd       // the networks around callers, whose limits hold for them too; may be nil
 	forgotten int64
 }
 
@@ -49,7 +55,7 @@ type demand struct {
 func newCrowd(places, meters int) *crowd {
 	c := &crowd{keys: make([]uint64, places), callers: make([]caller, places), demands: make([]demand, places*meters), meters: meters}
 	for range meters {
-		c.peaks = append(c.peaks, new(histogram))
+		c.peaks, c.needs = append(c.peaks, new(histogram)), append(c.needs, new(histogram))
 	}
 	return c
 }
@@ -57,16 +63,14 @@ func newCrowd(places, meters int) *crowd {
 // at is the place of a caller, one of its own if it is new. It stays valid until the next
 // call.
 func (c *crowd) at(key uint64) int {
-	first := int(spread(key)&uint64(len(c.keys)/ways-1)) * ways
-	for i, k := range c.keys[first : first+ways] {
-		if k == key {
-			return first + i
-		}
+	if i, ok := c.find(key); ok {
+		return i
 	}
 	// Slow path.
+	first := c.bucket(key)
 	least := first
 	for i := first + 1; i < first+ways; i++ {
-		if c.need(i) < c.need(least) {
+		if c.worth(i) < c.worth(least) {
 			least = i
 		}
 	}
@@ -78,7 +82,21 @@ func (c *crowd) at(key uint64) int {
 	return least
 }
 
-func (c *crowd) need(i int) uint64 {
+func (c *crowd) bucket(key uint64) int { return int(spread(key)&uint64(len(c.keys)/ways-1)) * ways }
+
+// find is the place of a caller that has one.
+func (c *crowd) find(key uint64) (int, bool) {
+	first := c.bucket(key)
+	for i, k := range c.keys[first : first+ways] {
+		if k == key && key != 0 {
+			return first + i, true
+		}
+	}
+	return 0, false
+}
+
+// worth orders who is forgotten first.
+func (c *crowd) worth(i int) uint64 {
 	if c.keys[i] == 0 {
 		return 0
 	}
@@ -97,18 +115,44 @@ func (c *crowd) want(i, meter int, now int64, window time.Duration) {
 	d.n++
 }
 
-// settle moves a place's peaks into the histograms, and empties it. Peaks of a wider network
-// count as the limit of a stranger that would have let them through.
+// settle moves a place's peaks into the histograms, and empties it. Callers that are no
+// strangers are left out.
 func (c *crowd) settle(i int) {
-	factor := int64(c.callers[i].factor)
-	for m := range c.meters {
-		d := &c.demands[i*c.meters+m]
-		if peak := int64(max(d.peak, d.n)); peak > 0 && factor > 0 {
-			c.peaks[m].add((peak + factor - 1) / factor)
+	var around [2]int
+	places := 0
+	if c.around != nil {
+		for _, w := range network.Network(c.keys[i]).Wider() {
+			if at, ok := c.around.find(uint64(w)); ok {
+				around[places] = at
+				places++
+			}
 		}
-		*d = demand{}
+	}
+	for m := range c.meters {
+		need := c.need(i, m)
+		if need > 0 {
+			c.peaks[m].add(c.demands[i*c.meters+m].most())
+			for _, at := range around[:places] {
+				need = max(need, c.around.need(at, m))
+			}
+			c.needs[m].add(need)
+		}
+		c.demands[i*c.meters+m] = demand{}
 	}
 }
+
+// need is the limit of a stranger that would have let through what was asked of a meter
+// from a place: the network around a caller may use a multiple of it. 0: nothing was asked,
+// or not by strangers.
+func (c *crowd) need(i, meter int) int64 {
+	factor := int64(c.callers[i].factor)
+	if factor == 0 {
+		return 0
+	}
+	return (c.demands[i*c.meters+meter].most() + factor - 1) / factor
+}
+
+func (d *demand) most() int64 { return int64(max(d.peak, d.n)) }
 
 // settleAll is for the end.
 func (c *crowd) settleAll() {

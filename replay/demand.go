@@ -38,6 +38,7 @@ type total struct {
 
 func newDemands(meters []config.Meter) *demands {
 	d := &demands{meters: meters, callers: newCrowd(callerPlaces, len(meters)), wide: newCrowd(widePlaces, len(meters)), all: make([]total, len(meters))}
+	d.callers.around = d.wide
 	for _, m := range meters {
 		if len(m.Per.Segments) > 0 && d.pieces == nil {
 			d.pieces = newCrowd(segmentPlaces, len(meters))
@@ -106,10 +107,19 @@ func (t *total) add(now int64, window time.Duration) {
 	}
 }
 
-// peaks is how much callers asked of a meter in their busiest windows.
-func (d *demands) peaks(m int) *histogram {
-	if len(d.meters[m].Per.Segments) > 0 {
-		return d.pieces.peaks[m]
+// settle is for the end: what callers asked for goes into the histograms.
+func (d *demands) settle() {
+	d.callers.settleAll() // looks at the networks around them
+	d.wide.settleAll()
+	if d.pieces != nil {
+		d.pieces.settleAll()
 	}
-	return d.callers.peaks[m]
+}
+
+// of is what strangers asked of a meter in their busiest windows, and needed.
+func (d *demands) of(m int) (peaks, needs *histogram) {
+	if len(d.meters[m].Per.Segments) > 0 {
+		return d.pieces.peaks[m], d.pieces.needs[m]
+	}
+	return d.callers.peaks[m], d.callers.needs[m]
 }

@@ -22,10 +22,11 @@ type Report struct {
 	Callers  int // an estimate, within 1 %
 	First    time.Time
 	Last     time.Time
-	Assumed  []string // what the log cannot tell, and what was taken for it
-	Verdicts [2]Verdicts
-	Rules    []RuleRow // by requests
-	Unused   []string  // rules under which nothing fell
+	Assumed  []string    // what the log cannot tell, and what was taken for it
+	Verdicts [2]Verdicts // before gates
+	AtGates  [2]int64    // refused at a gate, of those that are allowed
+	Rules    []RuleRow   // by requests
+	Unused   []string    // rules under which nothing fell
 	Limits   []LimitRow
 	Choices  []ChoiceRow
 	Top      []CallerRow
@@ -70,10 +71,11 @@ type ChoiceRow struct {
 	Window      time.Duration
 	Stranger    uint32 // the limit in force, 0: none
 	Callers     int64
-	P50, P90    int64 // what that share of callers did not exceed in any window
-	P99, P999   int64
+	P50         int64 // what that share of callers did not exceed in any window
+	P90, P99    int64
 	Most        int64 // of one caller
-	MostWide    int64 // of a network around callers, in limits of a stranger
+	OnePercent  int64 // the least limit for a stranger that would have asked one caller in a hundred at most
+	Nobody      int64 // and nobody; the networks around callers have multiples of it
 	Strangers   uint32
 	All         int64 // all strangers together, in their busiest window
 	AllAt       time.Time
@@ -82,9 +84,6 @@ type ChoiceRow struct {
 	peaks       *histogram
 	PerSegments bool
 }
-
-// Nobody is the least limit for a stranger that would have asked nobody.
-func (c *ChoiceRow) Nobody() int64 { return max(c.Most, c.MostWide) }
 
 // CallerRow is one who was asked, or refused.
 type CallerRow struct {
@@ -138,11 +137,7 @@ func (s *simulation) report(zone *time.Location) *Report {
 		}
 		return time.Unix(0, ns).In(zone)
 	}
-	for _, c := range []*crowd{s.demands.callers, s.demands.wide, s.demands.pieces} {
-		if c != nil {
-			c.settleAll()
-		}
-	}
+	s.demands.settle()
 	f := s.feed
 	r := &Report{
 		Policy: s.cfg.Files, Formats: f.formats, Bytes: f.bytes, Requests: s.requests, Callers: s.everyone.count(),
@@ -160,6 +155,7 @@ func (s *simulation) report(zone *time.Location) *Report {
 		for i := range s.cfg.Gates {
 			if g := s.gates[k][s.cfg.Gates[i].Name]; g != nil && g.requests > 0 {
 				r.Gates = append(r.Gates, g.row(k == 1, at))
+				r.AtGates[k] += r.Gates[len(r.Gates)-1].RefusedCount
 			}
 		}
 	}
@@ -250,10 +246,10 @@ func (s *simulation) choiceRows(r *Report, at func(int64) time.Time) {
 		if all.asked == 0 {
 			continue
 		}
-		p := s.demands.peaks(i)
+		p, needs := s.demands.of(i)
 		r.Choices = append(r.Choices, ChoiceRow{
 			Meter: m.Name, Window: m.Window, Stranger: m.Stranger, Callers: int64(p.n), Strangers: m.Strangers,
-			P50: p.below(0.5), P90: p.below(0.9), P99: p.below(0.99), P999: p.below(0.999), Most: p.max, MostWide: s.demands.wide.peaks[i].max,
+			P50: p.below(0.5), P90: p.below(0.9), P99: p.below(0.99), Most: p.max, OnePercent: needs.below(0.99), Nobody: max(needs.max, s.demands.wide.needs[i].max),
 			All: all.peak, AllAt: at(all.peakAt), Minute: all.peakMinute, MinuteAt: at(all.peakMinuteAt), peaks: p, PerSegments: len(m.Per.Segments) > 0,
 		})
 	}

@@ -149,6 +149,9 @@ func (r *Report) verdictSection() section {
 		row("asked for a proof", v[0].Asked, v[1].Asked),
 		row("refused", v[0].Refused, v[1].Refused),
 	}
+	if len(r.Gates) > 0 {
+		s.rows = append(s.rows, row("of the allowed, refused at a gate", r.AtGates[0], r.AtGates[1]))
+	}
 	if v[1].Asked > 0 {
 		s.intro = "If all solve, each proof is counted once, and the request that it was asked for is allowed or refused as well."
 	}
@@ -186,15 +189,15 @@ func (r *Report) limitSection() section {
 
 func (r *Report) choiceSection() section {
 	s := section{title: "Choosing limits: what was asked of each meter, whatever its limits", kind: kindChoices,
-		intro: "Requests in a caller's busiest window: so many that half, 90 %, 99 % of the callers never asked for more. A stranger's limit of the 99 % column would have asked one caller in a hundred; \"nobody\" is the least that would have asked none, with the networks around callers (/24, /56, /48). The last columns are all strangers together.",
-		head:  []column{left("meter"), right("window"), right("callers"), right("50 %"), right("90 %"), right("99 %"), right("99.9 %"), right("most"), right("nobody"), right("stranger is"), right("all, in a window"), left("at"), right("strangers is"), right("all, a minute")}}
+		intro: "First what half, 90 %, 99 % of the callers did not exceed in their busiest window, and the most of one. Then the least limits for a stranger that would have asked one caller in a hundred, and nobody: by its own, or by what the network around it (/24, /56, /48) may use, which is a multiple. Last what all strangers asked for together: a limit for them below that would have asked some.",
+		head:  []column{left("meter"), right("window"), right("callers"), right("50 %"), right("90 %"), right("99 %"), right("most"), right("asks 1 %"), right("asks nobody"), right("stranger is"), right("all, in a window"), left("at"), right("strangers is"), right("all, a minute")}}
 	for i := range r.Choices {
 		c := &r.Choices[i]
 		name := c.Meter
 		if c.PerSegments {
 			name += " (per segment)"
 		}
-		s.rows = append(s.rows, []string{name, window(c.Window), count(c.Callers), count(c.P50), count(c.P90), count(c.P99), count(c.P999), count(c.Most), count(c.Nobody()), limit(c.Stranger),
+		s.rows = append(s.rows, []string{name, window(c.Window), count(c.Callers), count(c.P50), count(c.P90), count(c.P99), count(c.Most), count(c.OnePercent), count(c.Nobody), limit(c.Stranger),
 			count(c.All), stamp(c.AllAt), limit(c.Strangers), count(c.Minute)})
 	}
 	return s
@@ -256,11 +259,13 @@ func (r *Report) skippedSection() section {
 			s.lines = append(s.lines, count(n)+" "+fmt.Sprintf(format, a...))
 		}
 	}
-	say(k.Unfit, "lines do not have the format's shape, such as:")
+	if k.Unfit > 0 {
+		s.lines = append(s.lines, "Lines that do not have the format's shape, or no address or time: "+count(k.Unfit)+". The first of them:")
+	}
 	for _, e := range k.Examples {
 		s.lines = append(s.lines, visible(e, 240))
 	}
-	say(k.Own, "requests stile is not asked about: nginx could not read them (400, 408), or they were for stile's own pages.")
+	say(k.Own, "requests that stile is not asked about: nginx could not read them, or they were for stile's own pages.")
 	say(k.Outside, "requests are outside the time asked for.")
 	say(k.Late, "requests lasted longer than the %s that are put in order, and were judged later than they came.", time.Duration(reorderTime))
 	say(k.Back, "lines are older than one before them, by up to %s; they were judged at the later time.", k.MostBack.Round(time.Second))
