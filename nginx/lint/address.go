@@ -137,6 +137,9 @@ func (st *site) backends(s *scope) []address {
 	}
 	var list []address
 	if u := st.upstreams[host]; u != nil {
+		if u.code {
+			return nil
+		}
 		for _, d := range u.servers {
 			if a, ok := parseAddress(d.arg(0), 80); ok {
 				list = append(list, a)

@@ -96,8 +96,8 @@ func (l *linter) checkGated(s *scope, r *config.Rule) {
 // one word for a server is enough, and none where the site has said which locations are expensive.
 func (l *linter) checkPresetGated(s *scope, r *config.Rule) {
 	srv := s.server()
-	if l.sides[srv].verdict[s] != stile {
-		return
+	if l.sides[srv].verdict[s] != stile || len(r.Match.Path) == 0 && s.modifier == "=" {
+		return // a rule for any page is not about a status page
 	}
 	l.checkLease(s, Warning)
 	p := s.pass()

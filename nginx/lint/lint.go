@@ -62,7 +62,7 @@ type Server struct {
 	Name      string
 	File      string
 	Line      int
-	State     string   // "protected", "open while stile is down" and so on, in words
+	State     string   // "protected, and open while stile is down" and the like
 	Asked     []string // locations where stile is asked
 	Gated     []string // those of them that see a request through for a gate
 	Unasked   []string // locations where it is not, and why

@@ -3,6 +3,7 @@ package lint
 import (
 	"flag"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,5 +176,49 @@ func TestReports(t *testing.T) {
 				t.Errorf("%s: got\n%s\nwant\n%s", golden, got, want)
 			}
 		})
+	}
+}
+
+const here = `server {
+    listen 80;
+    server_name a.example;
+    include snippets/stile.conf;
+    location / { proxy_pass http://localhost:3000; }
+    location /b { proxy_pass http://192.0.2.9:3000; }
+}
+`
+
+// What the machine itself says: who else listens, which addresses are its own, how long the kernel's queue is.
+func TestThisMachine(t *testing.T) {
+	f := func(o Options, want ...string) {
+		t.Helper()
+		var got []string
+		for _, x := range check(t, here, o).Findings {
+			got = append(got, x.Severity.String()+" "+x.Code+": "+x.Says)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	at := netip.MustParseAddrPort
+	f(Options{})
+	f(Options{Listening: []netip.AddrPort{at("127.0.0.1:3000"), at("[::1]:3000"), at("0.0.0.0:3001")}})
+	f(Options{Listening: []netip.AddrPort{at("0.0.0.0:3000"), at("[::]:3000")}},
+		"warning reach: something listens on 0.0.0.0:3000, and the backend is asked at port 3000")
+	f(Options{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}},
+		"warning reach: the backend listens on 192.0.2.9:3000, an address of this machine that others can reach")
+	f(Options{Backlog: 1536})
+	f(Options{Backlog: 1535},
+		"warning backlog: 2 workers with 768 connections each may ask stile at once, and the kernel keeps 1535 waiting (net.core.somaxconn)")
+}
+
+func TestColours(t *testing.T) {
+	r := check(t, strings.Replace(here, "location /b", "location /\x1bb", 1), Options{Backlog: 1})
+	var b strings.Builder
+	if err := r.Write(&b, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(b.String(), yellow+"warning:"+plain+" "+bold+"/etc/nginx/nginx.conf:7:"+plain) || strings.Contains(b.String(), "\x1bb") || strings.Contains(text(t, r), "\x1b") {
+		t.Errorf("%q", b.String())
 	}
 }

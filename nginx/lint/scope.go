@@ -38,6 +38,7 @@ type scope struct {
 type upstream struct {
 	d       *directive
 	servers []*directive
+	code    bool // a program chooses, and the servers mean nothing
 }
 
 // site is the http part of a configuration.
@@ -139,6 +140,7 @@ func (s *site) child(at *scope, d *directive, main bool) *scope {
 			if x.name == "server" {
 				u.servers = append(u.servers, x)
 			}
+			u.code = u.code || strings.HasPrefix(x.name, "balancer_by_lua")
 		})
 		s.upstreams[d.arg(0)] = u
 		return nil
