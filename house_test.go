@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"bench/memory":           {"nginx"},
 	"config":                 {"crawler", "decide/pattern", "geo"},
 	"cookie":                 {"key", "network"},
-	"crawler":                {},
+	"crawler":                {"network"},
 	"crawler/dnstest":        {},
 	"decide":                 {"config", "crawler", "decide/meter", "decide/path", "decide/pattern", "geo", "network"},
 	"decide/internal/bucket": {},

@@ -73,7 +73,7 @@ const (
 	aString kind = iota
 	anInteger
 	aToken
-	bytes
+	someBytes
 	aBoolean
 )
 
@@ -103,7 +103,7 @@ func (it *item) append(b []byte) []byte {
 		return append(b, '"')
 	case anInteger:
 		return strconv.AppendInt(b, it.n, 10)
-	case bytes:
+	case someBytes:
 		b = append(b, ':')
 		b = append(b, it.raw...)
 		return append(b, ':')
@@ -202,7 +202,7 @@ func (s *scanner) bytes() (it item, ok bool) {
 	for c := s.peek(); isAlpha(c) || isDigit(c) || c == '+' || c == '/' || c == '='; c = s.peek() {
 		s.at++
 	}
-	it = item{kind: bytes, raw: s.s[from:s.at]}
+	it = item{kind: someBytes, raw: s.s[from:s.at]}
 	return it, s.take(':') && canonical64(it.raw)
 }
 

@@ -6,13 +6,13 @@ import (
 	"stile/network"
 )
 
-// What wrong signatures may cost. The check of one takes some 60 µs (BenchmarkWrong),
+// What wrong signatures may cost. The check of one takes some 80 µs (BenchmarkWrong),
 // and key names are public: without a limit a flood of nonsense under a known name would
-// take a whole core for every 15,000 a second.
+// take a whole core for every 12,000 a second.
 const (
 	// wrongPerNetwork is how many wrong signatures of one network are looked at in a minute.
 	wrongPerNetwork = 20
-	// wrongPerSecond is how many of all networks are in a second: about 1 % of a core. A
+	// wrongPerSecond is how many of all networks are in a second: less than 2 % of a core. A
 	// network that has sent a good one in the last hour is not counted here, so that a
 	// flood does not shut an agent out.
 	wrongPerSecond = 200

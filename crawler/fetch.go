@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"stile/network"
 )
 
 // fetchTime bounds one download, with its redirects.
@@ -135,7 +137,7 @@ func download(ctx context.Context, where string, own bool) ([]byte, error) {
 // dial connects to public addresses only, whatever a name says at that moment; and to
 // any address of the first host, if the operator has named it.
 func dial(first *url.URL, own bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+	return func(ctx context.Context, protocol, addr string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
 			return nil, err
@@ -144,13 +146,13 @@ func dial(first *url.URL, own bool) func(ctx context.Context, network, addr stri
 		if !own || !strings.EqualFold(host, first.Hostname()) {
 			d.Control = func(_, to string, _ syscall.RawConn) error {
 				a, err := netip.ParseAddrPort(to)
-				if err != nil || !public(a.Addr()) {
+				if err != nil || !network.Public(a.Addr()) {
 					return fmt.Errorf("%s is %s, which is not on the public Internet", host, to)
 				}
 				return nil
 			}
 		}
-		return d.DialContext(ctx, network, addr)
+		return d.DialContext(ctx, protocol, addr)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gaissmai/bart"
+
+	"stile/network"
 )
 
 //go:embed lists/*.json
@@ -62,7 +64,7 @@ func check(nets []netip.Prefix) ([]netip.Prefix, error) {
 		switch {
 		case p.Bits() < least:
 			return nil, fmt.Errorf("%s is too much of the Internet for one crawler: nothing shorter than /%d is believed", p, least)
-		case !public(p.Addr()) || holdsPrivate(p):
+		case !network.Public(p.Addr()) || network.HoldsPrivate(p):
 			return nil, fmt.Errorf("%s is not of the public Internet", p)
 		}
 		out = append(out, p)
@@ -74,29 +76,6 @@ func check(nets []netip.Prefix) ([]netip.Prefix, error) {
 		return a.Bits() - b.Bits()
 	})
 	return slices.Compact(out), nil
-}
-
-// special are the networks that no public server is in (RFC 6890 and after it).
-var special = func() (ps []netip.Prefix) {
-	for _, s := range []string{
-		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-		"192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
-		"::/16", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001:db8::/32", "3fff::/20", "fc00::/7", "fe80::/10", "ff00::/8",
-	} {
-		ps = append(ps, netip.MustParsePrefix(s))
-	}
-	return ps
-}()
-
-// public tells whether an address may be of a server on the Internet.
-func public(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsValid() && a.Zone() == "" && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
-}
-
-// holdsPrivate tells whether a network contains any that is not public.
-func holdsPrivate(p netip.Prefix) bool {
-	return slices.ContainsFunc(special, func(s netip.Prefix) bool { return s.Overlaps(p) })
 }
 
 // ReadList reads a list as WriteList writes it. It is strict: a file that was cut, or

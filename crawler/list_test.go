@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stile/network"
 )
 
 // now is a day on which the built-in lists are fresh.
@@ -334,7 +336,7 @@ func FuzzReadList(f *testing.F) {
 			return
 		}
 		for _, p := range l.Nets {
-			if !p.IsValid() || p != p.Masked() || !public(p.Addr()) {
+			if !p.IsValid() || p != p.Masked() || !network.Public(p.Addr()) {
 				t.Fatalf("%v", p)
 			}
 		}
