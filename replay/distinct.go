@@ -6,8 +6,7 @@ import (
 )
 
 // distinct estimates how many different keys it has been given, within about 1 %, in
-// 16 KiB (HyperLogLog, Flajolet and others 2007, with 2^14 registers; small numbers by how
-// many registers are empty). Keys need not be hashes.
+// 16 KiB (HyperLogLog, Flajolet and others 2007, with 2^14 registers). Keys need not be hashes.
 type distinct struct{ registers [1 << distinctBits]uint8 }
 
 const distinctBits = 14
@@ -20,18 +19,54 @@ func (d *distinct) add(key uint64) {
 	}
 }
 
+// count is the estimate, by Ertl's formula (2017, arXiv 1702.01284, algorithm 6): it has no
+// bias between small and large numbers, as the older ones have.
 func (d *distinct) count() int {
-	const m = 1 << distinctBits
-	sum, empty := 0.0, 0
+	const m, q = 1 << distinctBits, 64 - distinctBits
+	var have [q + 2]float64
 	for _, r := range d.registers {
-		sum += math.Ldexp(1, -int(r))
-		empty += b2i(r == 0)
+		have[r]++
 	}
-	estimate := 0.7213 / (1 + 1.079/m) * m * m / sum
-	if estimate <= 2.5*m && empty > 0 {
-		estimate = m * math.Log(float64(m)/float64(empty))
+	z := m * tau(1-have[q+1]/m)
+	for k := q; k > 0; k-- {
+		z = (z + have[k]) / 2
 	}
-	return int(math.Round(estimate))
+	z += m * sigma(have[0]/m)
+	return int(math.Round(m * m / (2 * math.Ln2) / z))
+}
+
+// sigma is x + x² + 2x⁴ + 4x⁸ + …
+func sigma(x float64) float64 {
+	if x == 1 {
+		return math.Inf(1)
+	}
+	z, y := x, 1.0
+	for {
+		x *= x
+		before := z
+		z += x * y
+		y += y
+		if z == before {
+			return z
+		}
+	}
+}
+
+// tau is the like for registers that are full.
+func tau(x float64) float64 {
+	if x == 0 || x == 1 {
+		return 0
+	}
+	z, y := 1-x, 1.0
+	for {
+		x = math.Sqrt(x)
+		before := z
+		y /= 2
+		z -= (1 - x) * (1 - x) * y
+		if z == before {
+			return z / 3
+		}
+	}
 }
 
 // spread is a bijection that mixes a key well (the finisher of SplitMix64, Steele 2014).

@@ -11,6 +11,7 @@ package replay
 
 import (
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func Run(o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	until, err := when(o.Until, zone, 1<<62)
+	until, err := when(o.Until, zone, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
