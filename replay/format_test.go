@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -197,4 +198,26 @@ func FuzzFormat(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReadme: the README's log_format is known without being told, and has all that matters.
+func TestReadme(t *testing.T) {
+	b, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(b), "\nlog_format stile ")
+	body, _, end := strings.Cut(rest, ";")
+	if !ok || !end {
+		t.Fatal("README.md has no log_format stile")
+	}
+	text, _, err := directive("log_format stile " + body + ";")
+	if err != nil || text != stileText {
+		t.Errorf("%v\n%s\n%s", err, text, stileText)
+	}
+	line := `192.0.2.1 [2026-11-30T06:37:11+01:00] "GET / HTTP/1.1" 200 0123456789abcdef0123456789abcdef 0.010 0.009 512 www.example.org "-" "x" "text/html" "document" "allow" 200`
+	fm, err := detect([]string{line}, "stile")
+	if err != nil || fm.name != "stile's (README)" {
+		t.Errorf("%v %v", fm, err)
+	}
 }
