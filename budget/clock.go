@@ -50,6 +50,7 @@ func (g *Gate) moveBack(back int64) {
 		}
 	}
 	g.heldFrom -= back
+	g.released -= back
 	g.firstEnd = later(g.firstEnd, -back)
 	g.due = later(g.due, -back)
 }
@@ -88,6 +89,9 @@ func (g *Gate) endDue(now int64) {
 			l := &block[i]
 			if l.state != given {
 				continue
+			}
+			if l.end <= now {
+				l.end = max(l.end, g.lasts(l))
 			}
 			if l.end <= now {
 				g.expire(l)

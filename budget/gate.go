@@ -82,9 +82,12 @@ type Request struct {
 	Lane   Lane
 	Cost   int64         // in the unit of the budget; less than 1 is 1
 	Lease  time.Duration // an earlier end than Options.Lease; 0: none
-	NoWait bool          // refused with Busy where another would wait: a prefetch
-	Hold   bool          // its lease has no end of its own, if it has an ID: a batch job whose holder is watched
-	Note   Note          // handed back when the lease is released
+	// Expected is how long the backend is expected to take; 0: not known. The lease then ends
+	// earlier by itself, see Gate.
+	Expected time.Duration
+	NoWait   bool // refused with Busy where another would wait: a prefetch
+	Hold     bool // its lease has no end of its own, if it has an ID: a batch job whose holder is watched
+	Note     Note // handed back when the lease is released
 }
 
 // Note is what its owner wants to know again when a lease is released.
@@ -139,6 +142,12 @@ func (a Answer) String() string {
 // when it has lasted for Options.Wait, so that nobody stands at the head of the queue in
 // vain and keeps the others waiting.
 //
+// A lease that nobody releases ends by itself: after Options.Lease, or, where it is known
+// how long the backend should take, after three times that, but at least a second. That
+// is stretched by as much as the backend has lately been slower than expected; and if
+// nothing at all has been released since the lease was given, it lasts ten seconds at
+// least, for then perhaps the backend stands still.
+//
 // It does not guarantee that the backend is idle when a lease has ended by itself, nor
 // fairness between callers beyond Options.PerCaller.
 //
@@ -165,9 +174,11 @@ type Gate struct {
 
 	ids      [buckets]*lease
 	callers  [buckets]*lease
-	freeCost int64 // of the free leases
-	heldCost int64 // of the holds
-	heldFrom int64 // when the first of them was given
+	freeCost int64   // of the free leases
+	heldCost int64   // of the holds
+	heldFrom int64   // when the first of them was given
+	slowness float64 // of the backend, at least 1: how many times as long as expected it takes
+	released int64   // when a lease was last released
 	inQueue  [lanes]int
 	late     queue // leases that ended by themselves, the oldest first
 	memory   [][]lease
@@ -180,7 +191,7 @@ func New(o Options) (*Gate, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	g := &Gate{due: never, firstEnd: never, armed: notRunning, wake: make(chan struct{}, 1)}
+	g := &Gate{slowness: 1, due: never, firstEnd: never, armed: notRunning, wake: make(chan struct{}, 1)}
 	g.seed, g.odd = [2]uint64{rand.Uint64(), rand.Uint64()}, rand.Uint64()|1
 	g.set(o)
 	return g, nil
@@ -262,6 +273,10 @@ func (g *Gate) Admit(r *Request, now int64) (Answer, *Waiter) {
 	}
 	g.unused = l.after
 	l.id, l.caller, l.cost, l.note = r.ID, r.Caller, cost, r.Note
+	l.expected = r.Expected
+	if r.Lease != 0 || r.Hold {
+		l.expected = 0
+	}
 	l.lane, l.free, l.hold, l.calls = r.Lane, free, r.Hold && r.ID != (ID{}) && !free, 1
 	if r.ID != (ID{}) {
 		l.nextID = *byID
@@ -274,7 +289,7 @@ func (g *Gate) Admit(r *Request, now int64) (Answer, *Waiter) {
 	l.nextOfCaller, l.atOfCaller = next, byCaller
 	*byCaller = l
 	length := g.o.Lease
-	if r.Lease != 0 || r.Hold {
+	if r.Lease != 0 || r.Expected != 0 || r.Hold {
 		length = g.length(r)
 	}
 	var w *Waiter
@@ -359,7 +374,7 @@ func (g *Gate) length(r *Request) time.Duration {
 	case r.Lease > 0:
 		return min(r.Lease, g.o.Lease)
 	}
-	return g.o.Lease
+	return Cost{Time: r.Expected}.Lease(g.o.Lease)
 }
 
 // fits tells whether the next in turn may go.

@@ -489,17 +489,17 @@ func TestReleaseAny(t *testing.T) {
 	a, b := play(t, Options{Budget: 1, Queue: 1}), play(t, Options{Budget: 1, Queue: 1})
 	gates := []*Gate{a.g, b.g}
 	b.ask("x", Request{Note: Note{Path: 1, Host: 2, Rule: 3}}, Admitted)
-	if g, n, r := ReleaseAny(gates, b.ids["x"], second); g != b.g || n != (Note{1, 2, 3}) || r != Released {
+	if g, n, r := ReleaseAny(gates, b.ids["x"], 0, second); g != b.g || n != (Note{1, 2, 3}) || r != Released {
 		t.Errorf("%p %v %v, want %p {1 2 3} released", g, n, r, b.g)
 	}
-	if g, _, r := ReleaseAny(gates, b.ids["x"], second); g != nil || r != Unknown {
+	if g, _, r := ReleaseAny(gates, b.ids["x"], 0, second); g != nil || r != Unknown {
 		t.Errorf("%p %v, want nil and unknown", g, r)
 	}
 	// After an internal redirect one request may hold a lease in two gates.
 	a.ids["x"] = b.ids["x"]
 	a.ask("x", Request{}, Admitted)
 	b.ask("x", Request{}, Admitted)
-	ReleaseAny(gates, a.ids["x"], second)
+	ReleaseAny(gates, a.ids["x"], 0, second)
 	a.inFlight(0)
 	b.inFlight(0)
 	if n := a.g.Stats(second).Unknown + b.g.Stats(second).Unknown; n != 0 {
@@ -673,4 +673,65 @@ func TestHeld(t *testing.T) {
 	if s.g.heldCost != 0 {
 		t.Errorf("%d are held", s.g.heldCost)
 	}
+}
+
+// A lease ends early by what its request is expected to take: not while the backend is
+// slower than expected, and not soon while nothing is released at all.
+func TestLeaseOfASlowBackend(t *testing.T) {
+	s := play(t, Options{Budget: 3, Queue: 8, Wait: time.Hour, Lease: time.Minute})
+	quick := func(name string, want Answer) {
+		t.Helper()
+		s.ask(name, Request{Lane: Proven, Expected: 500 * time.Millisecond}, want)
+	}
+	release := func(name string, took time.Duration, want Release) {
+		t.Helper()
+		if _, r := s.g.release(&ID{}, 0, s.now, 0); r != Unknown {
+			t.Errorf("%v", r)
+		}
+		x := s.ids[name]
+		if _, r := s.g.release(&x, took, s.now, 1); r != want {
+			t.Errorf("release of %s: %v, want %v", name, r, want)
+		}
+	}
+	// As quick as expected: three times that, and the line of c was lost.
+	for _, name := range []string{"a", "b", "c"} {
+		quick(name, Admitted)
+	}
+	s.later(400 * time.Millisecond)
+	release("a", 400*time.Millisecond, Released)
+	release("b", 400*time.Millisecond, Released)
+	s.inFlight(1)
+	s.later(1117 * time.Millisecond)
+	s.inFlight(0)
+
+	// The backend stands still: nobody is let in for ten seconds.
+	for _, name := range []string{"d", "e", "f"} {
+		quick(name, Admitted)
+	}
+	quick("g", Waiting)
+	s.later(9900 * time.Millisecond)
+	s.still("g: waiting")
+	// It was only slow, by twenty times: so are the others.
+	release("d", 10*time.Second, Released)
+	s.still("g: admitted")
+	quick("h", Waiting)
+	s.later(20 * time.Second)
+	s.still("h: waiting")
+	s.later(10200 * time.Millisecond)
+	s.still("h: admitted")
+	// It takes a while to be trusted again.
+	release("e", 500*time.Millisecond, Late)
+	for range 40 {
+		quick("again", Admitted)
+		release("again", 500*time.Millisecond, Released)
+		delete(s.ids, "again")
+	}
+	release("g", 500*time.Millisecond, Late)
+	release("h", 500*time.Millisecond, Released)
+	quick("i", Admitted)
+	s.later(100 * time.Millisecond)
+	quick("j", Admitted)
+	release("j", 500*time.Millisecond, Released)
+	s.later(1500 * time.Millisecond)
+	s.inFlight(0)
 }

@@ -41,6 +41,7 @@ type lease struct {
 
 	after, before *lease        // in its queue, or unused
 	length        time.Duration // of the lease, while it waits
+	expected      time.Duration // that the backend takes, 0: not known
 	waiters       *Waiter
 }
 
@@ -57,14 +58,15 @@ const (
 // Release ends the lease of a request. One that still waits leaves the queue: its
 // request is over. An id that is unknown, or was released before, is counted and does no
 // harm.
-func (g *Gate) Release(id ID, now int64) (Note, Release) { return g.release(&id, now, 1) }
+func (g *Gate) Release(id ID, now int64) (Note, Release) { return g.release(&id, 0, now, 1) }
 
-// ReleaseAny releases an id in whichever of the gates know it. The note is of the first
-// that does. If none does no gate counts it: the caller may.
-func ReleaseAny(gates []*Gate, id ID, now int64) (at *Gate, note Note, r Release) {
+// ReleaseAny releases an id in whichever of the gates know it. took is how long the
+// backend has worked, 0 if that is not known. The note is of the first that does. If none
+// does no gate counts it: the caller may.
+func ReleaseAny(gates []*Gate, id ID, took time.Duration, now int64) (at *Gate, note Note, r Release) {
 	r = Unknown
 	for _, g := range gates {
-		if n, how := g.release(&id, now, 0); how != Unknown && r == Unknown {
+		if n, how := g.release(&id, took, now, 0); how != Unknown && r == Unknown {
 			at, note, r = g, n, how
 		}
 	}
@@ -98,7 +100,10 @@ func (g *Gate) cut(id *ID, now int64) (Note, bool) {
 	if l == nil {
 		return Note{}, false
 	}
-	if end := (now + int64(cutTime) + tick - 1) &^ (tick - 1); l.state == given && end < l.end {
+	if l.state == given {
+		l.expected = 0 // it is not stretched
+	}
+	if end := roundUp(now + int64(cutTime)); l.state == given && end < l.end {
 		l.end = end
 		if end < g.firstEnd {
 			g.firstEnd = end
@@ -108,7 +113,43 @@ func (g *Gate) cut(id *ID, now int64) (Note, bool) {
 	return l.note, true
 }
 
-func (g *Gate) release(id *ID, now int64, unknown uint64) (Note, Release) {
+// quickest is the least that a backend's slowness is measured by: what should take a
+// millisecond and takes twenty says nothing.
+const (
+	quickest    = 100 * time.Millisecond
+	maxSlowness = 100
+)
+
+// learn counts a release, and how long the backend took: being slow counts at once, being
+// quick again an eighth each time.
+func (g *Gate) learn(l *lease, took time.Duration, now int64) {
+	g.released = now
+	if took <= 0 || l.expected <= 0 {
+		return
+	}
+	x := min(max(float64(took)/float64(max(l.expected, quickest)), 1), maxSlowness)
+	g.slowness = max(x, g.slowness-(g.slowness-x)/8)
+}
+
+// silence is how long a lease lasts at least that could end earlier, if nothing has been
+// released since it was given.
+const silence = 10 * time.Second
+
+// lasts is until when a lease lasts whose end has come, but whose backend may be slow.
+func (g *Gate) lasts(l *lease) int64 {
+	if l.expected <= 0 {
+		return l.end
+	}
+	d := time.Duration(min(float64(Cost{Time: l.expected}.Lease(g.o.Lease))*g.slowness, float64(g.o.Lease)))
+	if g.released <= l.since {
+		d = max(d, min(silence, g.o.Lease))
+	}
+	return roundUp(l.since + int64(d))
+}
+
+func roundUp(t int64) int64 { return (t + tick - 1) &^ (tick - 1) }
+
+func (g *Gate) release(id *ID, took time.Duration, now int64, unknown uint64) (Note, Release) {
 	g.mu.Lock()
 	now = g.time(now)
 	at := &g.ids[g.idBucket(id)]
@@ -123,6 +164,7 @@ func (g *Gate) release(id *ID, now int64, unknown uint64) (Note, Release) {
 	}
 	note, r := l.note, Released
 	if l.state == given {
+		g.learn(l, took, now)
 		g.end(l)
 		*at = l.nextID
 		g.recycle(l)
@@ -130,19 +172,20 @@ func (g *Gate) release(id *ID, now int64, unknown uint64) (Note, Release) {
 			g.admitWaiting(now)
 		}
 	} else {
-		r = g.releaseOther(l, now)
+		r = g.releaseOther(l, took, now)
 	}
 	g.mu.Unlock()
 	return note, r
 }
 
-func (g *Gate) releaseOther(l *lease, now int64) Release {
+func (g *Gate) releaseOther(l *lease, took time.Duration, now int64) Release {
 	if l.state == waiting {
 		g.quit(l, Left, now)
 		g.admitWaiting(now)
 		return Unqueued
 	}
 	g.counts.Late++
+	g.learn(l, took, now)
 	g.forgetLate(l)
 	return Late
 }
@@ -150,7 +193,7 @@ func (g *Gate) releaseOther(l *lease, now int64) Release {
 // give turns a place into a lease.
 func (g *Gate) give(l *lease, length time.Duration, now int64) {
 	l.state, l.since = given, now
-	l.end = (now + int64(length) + tick - 1) &^ (tick - 1)
+	l.end = roundUp(now + int64(length))
 	if l.end < g.firstEnd {
 		g.firstEnd = l.end
 		g.setDue(min(g.due, l.end))

@@ -15,10 +15,12 @@ type model struct {
 	now    int64
 	closed bool
 	places []*place // in the order of arrival
-	late   []ID
+	late   []*place
 	counts Counts
 
 	heldFrom int64 // when the first of the holds in flight was admitted
+	slowness float64
+	released int64
 }
 
 type place struct {
@@ -29,6 +31,7 @@ type place struct {
 	since    int64
 	length   time.Duration
 	end      int64
+	expected time.Duration
 	waiters  []*modelWaiter
 	calls    int
 }
@@ -126,16 +129,20 @@ func (m *model) time(now int64) {
 			p.end -= back
 		}
 		m.heldFrom -= back
+		m.released -= back
 	} else if back > 0 {
 		now = m.now
 	}
 	m.now = now
 	for _, p := range slices.Clone(m.places) {
 		if p.admitted && p.end <= now {
+			p.end = max(p.end, m.lasts(p))
+		}
+		if p.admitted && p.end <= now {
 			m.counts.Expired++
 			m.remove(p)
 			if p.r.ID != (ID{}) {
-				m.late = append(m.late, p.r.ID)
+				m.late = append(m.late, p)
 			}
 		}
 	}
@@ -155,10 +162,36 @@ func (m *model) named(id ID) *place {
 	return nil
 }
 
-func (m *model) forgetLate(id ID) bool {
-	n := len(m.late)
-	m.late = slices.DeleteFunc(m.late, func(x ID) bool { return x == id })
-	return len(m.late) < n
+func (m *model) forgetLate(id ID) (was *place) {
+	m.late = slices.DeleteFunc(m.late, func(p *place) bool {
+		if p.r.ID == id {
+			was = p
+		}
+		return p.r.ID == id
+	})
+	return was
+}
+
+// lasts: a lease with an expected time lasts three times that, at least a second, times
+// the slowness; at least ten seconds while nothing is released; at most as long as any.
+func (m *model) lasts(p *place) int64 {
+	if p.expected == 0 {
+		return p.end
+	}
+	d := time.Duration(float64(max(3*p.expected, time.Second)) * m.slowness)
+	if m.released <= p.since {
+		d = max(d, 10*time.Second)
+	}
+	end := p.since + int64(min(d, m.o.Lease))
+	return end + (tick-end%tick)%tick
+}
+
+func (m *model) learn(p *place, took time.Duration) {
+	m.released = m.now
+	if took > 0 && p.expected > 0 {
+		x := min(max(float64(took)/float64(max(p.expected, 100*time.Millisecond)), 1), 100)
+		m.slowness = max(x, m.slowness-(m.slowness-x)/8)
+	}
 }
 
 func (m *model) Admit(r Request, now int64) (Answer, *modelWaiter) {
@@ -177,6 +210,11 @@ func (m *model) Admit(r Request, now int64) (Answer, *modelWaiter) {
 	p := &place{r: r, cost: max(r.Cost, 1), since: m.now, length: m.o.Lease, calls: 1}
 	if r.Lease > 0 {
 		p.length = min(r.Lease, m.o.Lease)
+	} else if r.Expected > 0 && !r.Hold {
+		p.expected = r.Expected
+	}
+	if r.Lease == 0 && r.Expected > 0 && (!r.Hold || r.ID == (ID{})) {
+		p.length = min(max(3*r.Expected, time.Second), m.o.Lease)
 	}
 	if r.Hold && r.ID != (ID{}) {
 		p.length = 1 << 61
@@ -227,18 +265,23 @@ func (m *model) Admit(r Request, now int64) (Answer, *modelWaiter) {
 	return answer, nil
 }
 
-func (m *model) Release(id ID, now int64) (Note, Release) {
+func (m *model) Release(id ID, took time.Duration, now int64) (Note, Release) {
 	m.time(now)
 	p := m.named(id)
+	if p == nil {
+		if was := m.forgetLate(id); was != nil {
+			m.counts.Late++
+			m.learn(was, took)
+			return was.r.Note, Late
+		}
+	}
 	switch {
-	case p == nil && m.forgetLate(id):
-		m.counts.Late++
-		return Note{}, Late
 	case p == nil:
 		m.counts.Unknown++
 		return Note{}, Unknown
 	case p.admitted:
 		m.counts.Released++
+		m.learn(p, took)
 		m.remove(p)
 		m.admitHeads()
 		return p.r.Note, Released
@@ -291,6 +334,9 @@ func compare(t *testing.T, rnd *rand.Rand, steps int) {
 			Wait: time.Duration(1+rnd.IntN(3000)) * time.Millisecond, Lease: time.Duration(1+rnd.IntN(3000)) * time.Millisecond,
 			Leases: 1 + rnd.IntN(40),
 		}
+		if rnd.IntN(3) == 0 {
+			o.Lease *= 10
+		}
 		if rnd.IntN(2) == 0 {
 			o.FreeBelow = rnd.Int64N(o.Budget + 1)
 		}
@@ -301,7 +347,7 @@ func compare(t *testing.T, rnd *rand.Rand, steps int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &model{o: o}
+	m := &model{o: o, slowness: 1}
 	type pair struct {
 		got  *Waiter
 		want *modelWaiter
@@ -330,6 +376,9 @@ func compare(t *testing.T, rnd *rand.Rand, steps int) {
 			if rnd.IntN(4) == 0 {
 				r.Lease = time.Duration(rnd.IntN(4000)) * time.Millisecond
 			}
+			if rnd.IntN(4) == 0 {
+				r.Expected = time.Duration(rnd.IntN(2000)) * time.Millisecond
+			}
 			what = fmt.Sprintf("Admit(%+v)", r)
 			ga, gw := g.Admit(&r, now)
 			wa, ww := m.Admit(r, now)
@@ -343,11 +392,9 @@ func compare(t *testing.T, rnd *rand.Rand, steps int) {
 		case n < 70:
 			x := name()
 			what = fmt.Sprintf("Release(%x)", x[:4])
-			gn, gr := g.Release(x, now)
-			wn, wr := m.Release(x, now)
-			if wr == Late {
-				wn = gn
-			}
+			took := time.Duration(rnd.IntN(4000)) * time.Millisecond
+			gn, gr := g.release(&x, took, now, 1)
+			wn, wr := m.Release(x, took, now)
 			got, want = fmt.Sprint(gn, gr), fmt.Sprint(wn, wr)
 		case n < 82 && len(waiters) > 0:
 			i := rnd.IntN(len(waiters))

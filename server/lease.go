@@ -90,7 +90,7 @@ func (s *Server) ended(datagram []byte) {
 		}
 		return
 	}
-	at, note, r := budget.ReleaseAny(set.all, l.ID, now)
+	at, note, r := budget.ReleaseAny(set.all, l.ID, l.Cost.Time, now)
 	if r == budget.Unknown && l.Status == 499 && !l.Reached {
 		return // a visitor who gave up, here or in a server that stile has nothing to do with
 	}

@@ -41,11 +41,11 @@ func (s *Server) turn(c net.Conn, p *decide.Policy, f *facts, v decide.Verdict) 
 	if claim.Kind == decide.Stranger {
 		r.Lane = budget.Stranger
 	}
-	if from == budget.FromPath {
-		r.Lease = learned.Lease(g.cfg.Lease)
-	}
-	if !told && (r.Lease == 0 || r.Lease > unreleased) {
+	switch {
+	case !told:
 		r.Lease = unreleased
+	case from == budget.FromPath:
+		r.Expected = learned.Time
 	}
 	if plainGet(&f.req) {
 		r.Note.Path = path
