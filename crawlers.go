@@ -172,9 +172,16 @@ func (a *assumed) flags(f *flag.FlagSet) {
 // and files that are here.
 func (a *assumed) tell(cfg *config.Config, r *decide.Request) error {
 	if a.crawler != "" {
+		names := crawler.Names()
+		for i := range cfg.Bots {
+			if name := cfg.Bots[i].Name; a.crawler == name || a.crawler == "verified:"+name {
+				r.Bot = name
+			}
+			names = append(names, cfg.Bots[i].Name)
+		}
 		c, ok := crawler.Parse(a.crawler)
-		if !ok || c.State == crawler.None {
-			return fmt.Errorf("--crawler %q: want verified:NAME, spoofed, unknown or pending; the names are %s", a.crawler, strings.Join(crawler.Names(), ", "))
+		if r.Bot == "" && (!ok || c.State == crawler.None) {
+			return fmt.Errorf("--crawler %q: want verified:NAME, spoofed, unknown or pending; the names are %s", a.crawler, strings.Join(names, ", "))
 		}
 		r.Crawler = c
 	}

@@ -19,7 +19,7 @@ var allowed = map[string][]string{
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
 	"bench/gate":             {"cookie", "key", "nginx"},
 	"bench/memory":           {"nginx"},
-	"config":                 {"crawler", "decide/pattern", "geo"},
+	"config":                 {"botauth", "crawler", "decide/pattern", "geo"},
 	"cookie":                 {"key", "network"},
 	"crawler":                {"network"},
 	"crawler/dnstest":        {},
@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
 	"replay":                 {"budget", "config", "decide", "decide/path", "network"},
-	"server":                 {"budget", "config", "cookie", "crawler", "decide", "decide/mint", "decide/path", "geo", "key", "network", "pow", "server/page"},
+	"server":                 {"botauth", "budget", "config", "cookie", "crawler", "decide", "decide/mint", "decide/path", "geo", "key", "network", "pow", "server/page"},
 	"server/page":            {"pow"},
 }
 

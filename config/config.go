@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"time"
 
+	"stile/botauth"
 	"stile/crawler"
 	"stile/geo"
 )
@@ -60,7 +61,11 @@ type Config struct {
 		Resolver string              // address and port of a DNS server; default "": the system's
 		MaxAge   time.Duration       // of a list, before who is not in it may be genuine; 1d to 3y; default 90d
 		URLs     map[string][]string // where lists are fetched in place of their owners' URLs, by crawler
+		Hosts    []string            // this site's names, that signatures of bots may be for: "example.org", "*.example.org"
 	}
+
+	// Bots are the agents whose signatures count (package botauth), in the order of the file.
+	Bots []botauth.Bot
 
 	Geo struct {
 		Files []string // absolute, of MaxMind's format; default none. They need not exist yet
@@ -161,7 +166,7 @@ type Match struct {
 	Method                   []string // upper case; HEAD is added where GET is
 	Header                   []HeaderMatch
 	Network                  []netip.Prefix // masked; never IPv4-mapped
-	Crawler                  []string       // AnyVerified, Spoofed, Unknown or names of crawlers
+	Crawler                  []string       // AnyVerified, Spoofed, Unknown or names of crawlers and bots
 	ASN                      []uint32       // numbers of autonomous systems
 	Country                  []geo.Country
 	Not                      *Match // none of these may hold; its own Not is nil
@@ -182,6 +187,7 @@ type Expect struct {
 	Addr    string            // a valid address, or "": any that no rule names
 	Header  map[string]string // canonical names: those of Headers, and Host
 	Crawler crawler.Claim     // what is taken for known of who asks; nothing: nothing is
+	Bot     string            // likewise: the name of one of Bots that has signed, "" for none
 	Place   geo.Place         // likewise
 	Verdict string            // "allow", "deny", "trap", "challenge", "challenge 2", "challenge 3", "meter NAME NAME…"
 	Pos     Pos

@@ -22,8 +22,20 @@ const (
 )
 
 // crawlerWords are all that it may say.
-func crawlerWords() []string {
-	return append([]string{AnyVerified, Spoofed, Unknown}, crawler.Names()...)
+func (in *reading) crawlerWords() []string {
+	return append([]string{AnyVerified, Spoofed, Unknown}, in.crawlerNames()...)
+}
+
+// crawlerNames are those of crawlers and then those of the operator's bots that are no
+// crawlers'.
+func (in *reading) crawlerNames() []string {
+	names := crawler.Names()
+	for i := range in.config.Bots {
+		if name := in.config.Bots[i].Name; crawler.Find(name) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // otherCrawlers are what else they are called.
@@ -37,10 +49,11 @@ var otherCrawlers = map[string]string{
 }
 
 func (t *table) crawlers(key string) (words []string) {
+	all := t.in.crawlerWords()
 	for _, it := range t.texts(key) {
 		switch {
-		case !slices.Contains(crawlerWords(), it.text):
-			t.wrongItem(key, it, "%s", noCrawler(it.text, crawlerWords()))
+		case !slices.Contains(all, it.text):
+			t.wrongItem(key, it, "%s", noCrawler(it.text, all))
 		case slices.Contains(words, it.text):
 			t.wrongItem(key, it, "named twice: keep one")
 		default:
@@ -140,6 +153,7 @@ func (t *table) readCrawler(c *Config) {
 	if d, ok := t.duration("max_age", 24*time.Hour, 3*365*24*time.Hour); ok {
 		c.Crawler.MaxAge = d
 	}
+	t.siteHosts(c)
 	urls, ok := t.table("urls", "urls", t.where+": urls")
 	if !ok {
 		return
@@ -225,16 +239,20 @@ func coversCrawler(a, b string) bool {
 	if a == b {
 		return true
 	}
-	id := crawler.Find(b)
-	return a == AnyVerified && id != 0 && !crawler.Known[id-1].AnyAgent
+	if id := crawler.Find(b); id != 0 {
+		return a == AnyVerified && !crawler.Known[id-1].AnyAgent
+	}
+	return a == AnyVerified && b != Spoofed && b != Unknown // a bot
 }
 
 // expectCrawler reads what an [[expect]] takes for known about who asks.
 func (t *table) expectCrawler(e *Expect) {
 	if s, ok := t.text("crawler"); ok {
-		words := append([]string{Spoofed, Unknown}, crawler.Names()...)
+		words := append([]string{Spoofed, Unknown}, t.in.crawlerNames()...)
 		if s == AnyVerified {
 			t.wrong("crawler", "say as whom, such as %q", "google")
+		} else if crawler.Find(s) == 0 && t.in.bot(s) {
+			e.Bot = s
 		} else if c, ok := crawler.Parse(s); !ok || !slices.Contains(words, s) {
 			t.wrong("crawler", "%s", noCrawler(s, words))
 		} else {

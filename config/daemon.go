@@ -80,6 +80,9 @@ func (in *reading) readDaemon(top *table) {
 		}
 	})
 	single("crawler", func(t *table) { t.readCrawler(c) })
+	for _, b := range top.tables("bot") {
+		in.readBot(b)
+	}
 	single("geo", func(t *table) { t.readGeo(c) })
 	single("challenge", func(t *table) {
 		t.challengeKind("kind")

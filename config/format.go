@@ -8,6 +8,7 @@ const (
 	maxTables = 4096    // [[rule]]s or [[expect]]s, of one file and of all
 	maxMeters = 256     // each has tables of [state] keys entries
 	maxGates  = 64
+	maxBots   = 64
 	maxItems  = 16384 // of one list: the published ranges of a large cloud fit
 	maxLimit  = 10_000_000
 )
@@ -15,18 +16,19 @@ const (
 var matchers = []string{"host", "path", "query", "method", "agent", "header", "network", "crawler", "asn", "country"}
 
 // kinds are the tables in the order of the example file.
-var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "crawler", "geo", "meter", "gate", "rule", "not", "expect"}
+var kinds = []string{"", "listen", "key", "pass", "state", "challenge", "crawler", "geo", "bot", "meter", "gate", "rule", "not", "expect"}
 
 // known are the keys of each kind of table; "" is the top of a file.
 var known = map[string][]string{
-	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "crawler", "geo", "meter", "gate", "rule", "expect"},
+	"":          {"mode", "include", "listen", "key", "pass", "state", "challenge", "crawler", "geo", "bot", "meter", "gate", "rule", "expect"},
 	"listen":    {"check", "lease", "admin", "group"},
 	"key":       {"file"},
 	"pass":      {"cookie", "lifetime", "bind", "per_network_day"},
 	"state":     {"dir", "keys"},
 	"challenge": {"kind", "status", "target", "title", "logo", "contact"},
-	"crawler":   {"resolver", "max_age", "urls"},
+	"crawler":   {"resolver", "max_age", "urls", "hosts"},
 	"geo":       {"file"},
+	"bot":       {"name", "directory", "keys"},
 	"meter":     {"name", "window", "stranger", "pass", "user", "strangers", "per"},
 	"gate":      {"name", "budget", "free_below", "queue", "per_caller", "wait", "lease", "cost", "unseen", "scale"},
 	"rule":      append([]string{"name", "do", "suspect", "meter", "gate", "level", "proof", "mode", "not"}, matchers...),
@@ -103,6 +105,10 @@ var otherWords = map[string]string{
 
 // otherWordsOf are words that mean something else in one kind of table.
 var otherWordsOf = map[string]map[string]string{
+	"bot": {
+		"url": "directory", "uri": "directory", "origin": "directory", "signature_agent": "directory", "signature-agent": "directory",
+		"host": "directory", "key": "keys", "jwk": "keys", "jwks": "keys", "agent": "name",
+	},
 	"gate": {
 		"limit": "budget", "max": "budget", "size": "budget", "requests": "budget", "slots": "budget", "permits": "budget",
 		"ttl": "lease", "expires": "lease", "max_age": "lease", "lifetime": "lease", "places": "queue", "burst": "queue",
@@ -168,6 +174,10 @@ func exampleOf(key string) string {
 		return "verified"
 	case "country":
 		return "DE"
+	case "hosts":
+		return "example.org"
+	case "directory":
+		return "https://agent.example"
 	case "resolver":
 		return "127.0.0.1:53"
 	case "request":

@@ -68,7 +68,7 @@ func explain(message, line string) (what, want string) {
 	case has("already been defined", "already created"):
 		if table, found := strings.CutPrefix(line, "["); found {
 			table = strings.Trim(table, "[] \t")
-			for _, t := range []string{"meter", "gate", "rule", "expect"} {
+			for _, t := range []string{"bot", "meter", "gate", "rule", "expect"} {
 				if table == t {
 					return what, fmt.Sprintf("write [[%s]], with double brackets, for each of them", t)
 				}

@@ -327,7 +327,7 @@ func homes(key string) string {
 
 func bracketed(kind string) string {
 	switch kind {
-	case "meter", "gate", "rule", "expect":
+	case "bot", "meter", "gate", "rule", "expect":
 		return "[[" + kind + "]]"
 	}
 	return "[" + kind + "]"

@@ -48,7 +48,7 @@ func (p *Policy) expect(x *config.Expect) error {
 	if err != nil {
 		return err
 	}
-	r.Crawler, r.Place = x.Crawler, x.Place
+	r.Crawler, r.Bot, r.Place = x.Crawler, x.Bot, x.Place
 	got, rule := p.Classify(r)
 	if Satisfies(got, x.Verdict) {
 		return nil

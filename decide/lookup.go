@@ -17,11 +17,19 @@ type Lookups interface {
 	Place(a netip.Addr) geo.Place
 }
 
+// Signatures knows which of the operator's bots has signed a request, "" for none. It is
+// asked when a rule needs it and the request has a signature, once. It must not wait.
+type Signatures interface {
+	Bot(now int64) string
+}
+
 // looked is what has been asked of a request's Lookups.
 type looked struct {
 	now            int64
 	crawler, place bool
+	signed         bool
 	claim          crawler.Claim
+	bot            string
 	at             geo.Place
 	// waits: a rule would have had to know who a crawler is that is being looked up.
 	waits bool
@@ -45,6 +53,17 @@ func (r *Request) claim() crawler.Claim {
 	return l.claim
 }
 
+// bot is the bot that has signed a request.
+func (r *Request) bot() string {
+	if r.Signed == nil || r.Header[config.HeaderSignatureInput] == "" || r.Bot != "" {
+		return r.Bot
+	}
+	if l := &r.looked; !l.signed {
+		l.signed, l.bot = true, r.Signed.Bot(l.now)
+	}
+	return r.looked.bot
+}
+
 func (r *Request) place() geo.Place {
 	l := &r.looked
 	if !l.place {
@@ -60,6 +79,7 @@ func (r *Request) place() geo.Place {
 type crawlerMatcher struct {
 	given, verified, spoofed, unknown bool
 	names                             crawler.Set
+	bots                              []string // names of bots, which may be those of crawlers
 }
 
 func compileCrawler(words []string) (m crawlerMatcher) {
@@ -73,15 +93,22 @@ func compileCrawler(words []string) (m crawlerMatcher) {
 		case config.Unknown:
 			m.unknown = true
 		default:
-			m.names = m.names.With(crawler.Find(w))
+			if id := crawler.Find(w); id != 0 {
+				m.names = m.names.With(id)
+			}
+			m.bots = append(m.bots, w)
 		}
 	}
 	return m
 }
 
-// match tells whether it holds. One that is being looked up is unknown to a rule that
+// match tells whether it holds. Who has signed as a bot is verified as that, whatever
+// else is known of the address. One that is being looked up is unknown to a rule that
 // names those; any other rule waits for the answer.
 func (m *crawlerMatcher) match(r *Request) bool {
+	if bot := r.bot(); bot != "" {
+		return m.verified || slices.Contains(m.bots, bot)
+	}
 	c := r.claim()
 	switch c.State {
 	case crawler.Verified:
@@ -154,8 +181,13 @@ func (p *Policy) withheld(r *Request, f *found) (v Verdict, ok bool) {
 // asks for it.
 func (p *Policy) explainLookups(r *Request, add func(what, format string, a ...any)) {
 	if p.uses.crawler {
+		if r.Signed == nil && r.Bot == "" && r.Header[config.HeaderSignatureInput] != "" {
+			add("2 signature", "not checked here: --crawler verified:NAME to assume whose it is")
+		}
 		c, claimed := r.claim(), crawler.Claimed(r.Agent)
-		switch {
+		switch bot := r.bot(); {
+		case bot != "":
+			add("2 crawler", "verified by its signature: %s", bot)
 		case c.State == crawler.None:
 			add("2 crawler", "its agent names no crawler that is known")
 		case c.State == crawler.Verified:

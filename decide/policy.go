@@ -150,7 +150,7 @@ func (p *Policy) find(r *Request) found {
 	all := uint(1)<<n - 1
 	open, seen := all, uint(0) // readings that are still searched; that an observing rule has met
 	out := found{rule: -1, observed: -1, waits: -1}
-	r.looked.crawler, r.looked.place, r.looked.waits = false, false, false
+	r.looked.crawler, r.looked.place, r.looked.signed, r.looked.waits = false, false, false, false
 	var points [readings]int
 	get := r.Method == "GET"
 	for i := range p.sieves {

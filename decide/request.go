@@ -27,8 +27,10 @@ type Request struct {
 	HasXOU bool // the client sent a header of nginx's own: evidence of a forger
 
 	// Look is asked for what is not known yet of Crawler and Place, when a rule needs it.
-	Look    Lookups // nil: nobody
+	Look    Lookups    // nil: nobody
+	Signed  Signatures // nil: nobody
 	Crawler crawler.Claim
+	Bot     string // the bot that has signed it, when that is known already
 	Place   geo.Place
 	looked  looked
 }
