@@ -17,14 +17,15 @@ const (
 	graceTime = time.Hour
 )
 
-func holds(s State) time.Duration {
-	switch s {
-	case Verified:
+// holds is for how long the result of a lookup holds.
+func holds(r Result) time.Duration {
+	switch r {
+	case ResultVerified:
 		return verifiedTime
-	case Spoofed:
-		return spoofedTime
+	case ResultFailed:
+		return unknownTime
 	}
-	return unknownTime
+	return spoofedTime
 }
 
 // answer is what was found out about a claim by somebody at an address.

@@ -52,7 +52,7 @@ var Known = []Crawler{
 			"google-notebooklm", "google-pinpoint", "googleassociationservice", "via translate.google.com"},
 		URLs: []string{"https://developers.google.com/static/crawling/ipranges/user-triggered-fetchers.json",
 			"https://developers.google.com/static/crawling/ipranges/user-triggered-fetchers-google.json"},
-		AnyAgent: true,
+		AnyAgent: true, Loose: true, // some come from Google's other addresses, and people wait for them
 	},
 	{ // https://www.bing.com/webmasters/help/how-to-verify-bingbot-3905dc26
 		Name: "bing", Owner: "Microsoft: search",

@@ -12,7 +12,7 @@ import (
 const (
 	// lookupTime bounds a whole lookup: whoever controls the reverse zone of an address
 	// may make it slow.
-	lookupTime = 4 * time.Second
+	lookupTime = 3 * time.Second
 	// maxNames is how many of an address's names are tried; crawlers' have one.
 	maxNames = 4
 )

@@ -3,8 +3,12 @@
 package server
 
 import (
+	"bufio"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 func TestCheckAllocatesNothing(t *testing.T) {
@@ -16,6 +20,30 @@ func TestCheckAllocatesNothing(t *testing.T) {
 		w.s.handle(ctx)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Whether a rule asks who a crawler is, and it is nobody, known by its address or by what DNS said.
+func TestCrawlerCheckAllocatesNothing(t *testing.T) {
+	w := newWorld(t, crawlerTOML)
+	w.s.now = time.Now
+	for _, from := range []string{"192.0.2.1", "66.249.66.1"} {
+		for _, agent := range []string{"User-Agent: test", googlebot} {
+			ctx := new(fasthttp.RequestCtx)
+			if err := ctx.Request.Read(bufio.NewReaderSize(strings.NewReader("GET /check HTTP/1.1\r\nHost: stile\r\n"+w.about("GET /x/y", from, agent)), readBuffer)); err != nil {
+				t.Fatal(err)
+			}
+			raw := ctx.Request.Header.RawHeaders()
+			at, i := idAt(raw), 0
+			if n := testing.AllocsPerRun(1000, func() {
+				i++
+				copy(raw[at:], fmt8(i)) // each is a request of its own
+				ctx.Response.Reset()
+				w.s.handle(ctx)
+			}); n != 0 {
+				t.Errorf("%s from %s: %v allocations", agent, from, n)
+			}
+		}
 	}
 }
 
