@@ -273,10 +273,6 @@ func (g *Gate) Admit(r *Request, now int64) (Answer, *Waiter) {
 	}
 	g.unused = l.after
 	l.id, l.caller, l.cost, l.note = r.ID, r.Caller, cost, r.Note
-	l.expected = r.Expected
-	if r.Lease != 0 || r.Hold {
-		l.expected = 0
-	}
 	l.lane, l.free, l.hold, l.calls = r.Lane, free, r.Hold && r.ID != (ID{}) && !free, 1
 	if r.ID != (ID{}) {
 		l.nextID = *byID
@@ -289,8 +285,12 @@ func (g *Gate) Admit(r *Request, now int64) (Answer, *Waiter) {
 	l.nextOfCaller, l.atOfCaller = next, byCaller
 	*byCaller = l
 	length := g.o.Lease
+	l.expected = 0
 	if r.Lease != 0 || r.Expected != 0 || r.Hold {
 		length = g.length(r)
+		if r.Lease == 0 && !r.Hold {
+			l.expected = r.Expected
+		}
 	}
 	var w *Waiter
 	if a == Waiting {

@@ -39,10 +39,13 @@ type lease struct {
 	nextOfCaller *lease  // in its bucket
 	atOfCaller   **lease // what points to it there
 
-	after, before *lease        // in its queue, or unused
-	length        time.Duration // of the lease, while it waits
-	expected      time.Duration // that the backend takes, 0: not known
-	waiters       *Waiter
+	after    *lease        // in its queue, or unused
+	expected time.Duration // that the backend takes, 0: not known
+
+	// What only waiting needs.
+	before  *lease        // in its queue
+	length  time.Duration // of the lease
+	waiters *Waiter
 }
 
 // Release says how a release ended.
@@ -120,10 +123,9 @@ const (
 	maxSlowness = 100
 )
 
-// learn counts a release, and how long the backend took: being slow counts at once, being
-// quick again an eighth each time.
-func (g *Gate) learn(l *lease, took time.Duration, now int64) {
-	g.released = now
+// learn counts how long the backend took: being slow counts at once, being quick again an
+// eighth each time.
+func (g *Gate) learn(l *lease, took time.Duration) {
 	if took <= 0 || l.expected <= 0 {
 		return
 	}
@@ -164,7 +166,10 @@ func (g *Gate) release(id *ID, took time.Duration, now int64, unknown uint64) (N
 	}
 	note, r := l.note, Released
 	if l.state == given {
-		g.learn(l, took, now)
+		g.released = now
+		if l.expected != 0 {
+			g.learn(l, took)
+		}
 		g.end(l)
 		*at = l.nextID
 		g.recycle(l)
@@ -185,7 +190,8 @@ func (g *Gate) releaseOther(l *lease, took time.Duration, now int64) Release {
 		return Unqueued
 	}
 	g.counts.Late++
-	g.learn(l, took, now)
+	g.released = now
+	g.learn(l, took)
 	g.forgetLate(l)
 	return Late
 }
@@ -201,28 +207,39 @@ func (g *Gate) give(l *lease, length time.Duration, now int64) {
 	g.inFlight += l.cost
 	g.given++
 	g.counts.Answers[Admitted]++
+	if l.free || l.hold {
+		g.giveApart(l, now)
+	}
+}
+
+// giveApart counts what is counted apart: free requests, and holds.
+func (g *Gate) giveApart(l *lease, now int64) {
 	if l.free {
 		g.free++
 		g.freeCost += l.cost
+		return
 	}
-	if l.hold {
-		if g.heldCost == 0 {
-			g.heldFrom = now
-		}
-		g.heldCost += l.cost
+	if g.heldCost == 0 {
+		g.heldFrom = now
 	}
+	g.heldCost += l.cost
+}
+
+func (g *Gate) endApart(l *lease) {
+	if l.free {
+		g.free--
+		g.freeCost -= l.cost
+		return
+	}
+	g.heldCost -= l.cost
 }
 
 // end takes a lease out of what is in flight.
 func (g *Gate) end(l *lease) {
 	g.inFlight -= l.cost
 	g.given--
-	if l.free {
-		g.free--
-		g.freeCost -= l.cost
-	}
-	if l.hold {
-		g.heldCost -= l.cost
+	if l.free || l.hold {
+		g.endApart(l)
 	}
 	l.leaveCaller()
 }
