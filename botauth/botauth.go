@@ -311,23 +311,20 @@ func fits(host, name string) bool {
 	return host == name
 }
 
-// Counts calls f with how many signatures were found to be what.
-func (v *Verifier) Counts(f func(result string, n uint64)) {
+// Counted are the results that are counted.
+func Counted() (rs []Result) {
 	for r := range Results {
 		if r != Unsigned {
-			f(r.String(), v.results[r].Load())
+			rs = append(rs, r)
 		}
 	}
+	return rs
 }
+
+// Count is how many signatures ended so.
+func (v *Verifier) Count(r Result) uint64 { return v.results[r].Load() }
 
 // Recent is how many good signatures are remembered, and how many may be.
 func (v *Verifier) Recent(now time.Time) (n, most int) {
 	return v.recent.len(now.Unix()), recentSets * recentWays
-}
-
-// Uses tells whether any agent is listed.
-func (v *Verifier) Uses() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.bots) > 0
 }

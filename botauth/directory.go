@@ -130,23 +130,42 @@ func (v *Verifier) Run(ctx context.Context) {
 
 // begin begins every fetch that is due, and tells when the next will be.
 func (v *Verifier) begin(ctx context.Context) (wait time.Duration) {
+	for _, d := range v.due() {
+		go v.refresh(ctx, d)
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.now()
 	wait = time.Hour
 	for _, d := range v.directories {
-		if d.fetching {
-			continue
+		if !d.fetching {
+			wait = min(wait, d.next.Sub(now))
 		}
-		if d.wished.Load() || !now.Before(d.next) {
-			d.fetching = true
-			d.tried.Store(now.Unix())
-			go v.refresh(ctx, d)
-			continue
-		}
-		wait = min(wait, d.next.Sub(now))
 	}
 	return max(wait, time.Second)
+}
+
+// due takes the directories that are to be fetched now.
+func (v *Verifier) due() (ds []*directory) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := v.now()
+	for _, d := range v.directories {
+		if !d.fetching && (d.wished.Load() || !now.Before(d.next)) {
+			d.fetching = true
+			d.tried.Store(now.Unix())
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// Refresh fetches every directory that is due, and returns when that is done. It is what
+// Run does, for who does not want it to be aside.
+func (v *Verifier) Refresh(ctx context.Context) {
+	for _, d := range v.due() {
+		v.refresh(ctx, d)
+	}
 }
 
 // refresh fetches a directory and puts its keys in force, or keeps the last good ones.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"stile/botauth"
 	"stile/config"
 	"stile/cookie"
 	"stile/decide"
@@ -23,6 +24,9 @@ type facts struct {
 
 	// Borrowed from the request; see borrow.
 	target, realIP, method, id, proto, host, server, user, cookie, verdict []byte
+
+	bots   *botauth.Verifier
+	signed [config.HeaderCount + 1]string // the values of signedFields, for bots
 
 	pass    cookie.Pass
 	hasPass bool // a valid pass that counts for this request
@@ -201,6 +205,7 @@ func (f *facts) finish() {
 func (f *facts) identify(st *state, now uint32) {
 	r := &f.req
 	r.Caller, r.Look = decide.Caller{}, st
+	r.Signed, f.bots = f, st.bots
 	f.held = len(f.cookie) > 0 && st.passes.Find(f.cookie, st.cfg.Pass.Cookie, now, &f.pass)
 	f.hasPass = f.held && st.accepts(&f.pass, r.From)
 	switch {

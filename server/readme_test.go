@@ -14,7 +14,7 @@ func TestReadmeNamesEveryMetric(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, gateTOML+`
+	w := newWorld(t, strings.Replace(gateTOML, "[[rule]]", "[[rule]]\nname = 'bots'\ncrawler = 'robot'\ndo = 'allow'\n[[rule]]", 1)+`
 [[gate]]
 name = "bytes"
 budget = "1MiB"
@@ -24,6 +24,9 @@ budget = "8s"
 [[gate]]
 name = "requests"
 budget = 8
+[[bot]]
+name = "robot"
+directory = "http://127.0.0.1:1"
 `)
 	for range 3 {
 		w.check("GET /", "192.0.2.1")

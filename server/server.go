@@ -18,6 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"stile/botauth"
 	"stile/budget"
 	"stile/config"
 	"stile/crawler"
@@ -54,6 +55,7 @@ type Server struct {
 	holds    holds
 	ledger   *mint.Ledger
 	crawlers *crawler.Checker
+	bots     *botauth.Verifier
 	state    atomic.Pointer[state]
 	stats    *stats
 	facts    sync.Pool
@@ -98,6 +100,9 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	}
 	s.crawlers = crawler.NewChecker(s.lists(cfg), crawler.NewResolver(cfg.Crawler.Resolver), s.now)
 	st.crawlers = s.crawlers
+	s.bots = botauth.New(botauth.Options{Fields: signedFields, Log: s.log, Now: s.now})
+	st.bots = s.bots
+	s.listBots(cfg)
 	if s.engine, err = decide.New(cfg); err != nil {
 		return nil, err
 	}
@@ -159,6 +164,7 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 	s.gates.run()
 	go s.saveNowAndThen(ctx)
 	go s.lookUp(ctx)
+	go s.bots.Run(ctx)
 	if at.Lease != nil {
 		go s.readEnds(at.Lease)
 		defer at.Lease.Close()
@@ -343,7 +349,7 @@ func (s *Server) reload() error {
 	if st.places, err = Places(cfg); err != nil {
 		return err
 	}
-	st.crawlers = s.crawlers
+	st.crawlers, st.bots = s.crawlers, s.bots
 	listen, state := cfg.Listen, cfg.State
 	cfg.State = s.started.State // tables of another size would be empty ones
 	// The gates first: a rule of the new policy finds its own.
@@ -357,6 +363,7 @@ func (s *Server) reload() error {
 		s.crawlers.SetResolver(crawler.NewResolver(cfg.Crawler.Resolver))
 	}
 	s.crawlers.SetLists(s.lists(cfg))
+	s.listBots(cfg)
 	s.state.Store(st)
 	if listen != s.started.Listen {
 		s.log.Warn("[listen] has changed: that takes effect at the next start, not by a reload")

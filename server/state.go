@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"stile/botauth"
 	"stile/config"
 	"stile/cookie"
 	"stile/crawler"
@@ -22,8 +23,9 @@ type state struct {
 	ring   *key.Ring
 	waits  *key.MAC
 
-	crawlers *crawler.Checker // the daemon's one
-	places   *geo.DB          // nil: no rule asks for a place
+	crawlers *crawler.Checker  // the daemon's one
+	bots     *botauth.Verifier // likewise
+	places   *geo.DB           // nil: no rule asks for a place
 }
 
 // waitID is the id of every pass that a network earns by waiting on one day: a wait

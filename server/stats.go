@@ -97,6 +97,7 @@ func newStats(s *Server) *stats {
 	})
 	gauge("stile_gate_unreleased_servers", func() float64 { return float64(s.gates.servers.mute()) })
 	st.crawlerMetrics(s)
+	st.botMetrics(s)
 	gauge("stile_challenge_base_bits", func() float64 { return float64(s.ledger.BaseBits()) })
 	return st
 }
