@@ -40,7 +40,7 @@ func (c *clock) queued(want int) {
 
 func TestAnswersHoldForATime(t *testing.T) {
 	z := dnstest.New(t, dnstest.Reverse("192.0.2.1", "s.yandex.com."), "s.yandex.com. 60 IN A 192.0.2.1")
-	z.Broken["3.2.0.192.in-addr.arpa."] = true
+	z.Break("3.2.0.192.in-addr.arpa.")
 	c := newClock(t, z)
 	look := func() { c.LookUp(t.Context()) }
 

@@ -40,10 +40,10 @@ func TestConfirm(t *testing.T) {
 		records = append(records, dnstest.Reverse("192.0.2.22", fmt.Sprintf("no%d.googlebot.com.", i)))
 	}
 	z := dnstest.New(t, records...)
-	z.Broken["crawl-11.googlebot.com."] = true
-	z.Silent["crawl-12.googlebot.com."] = true
-	z.Broken["14.2.0.192.in-addr.arpa."] = true
-	z.Silent["15.2.0.192.in-addr.arpa."] = true
+	z.Break("crawl-11.googlebot.com.")
+	z.Silence("crawl-12.googlebot.com.")
+	z.Break("14.2.0.192.in-addr.arpa.")
+	z.Silence("15.2.0.192.in-addr.arpa.")
 	r := NewResolver(z.Addr)
 	f := func(addr, agent, want string, sure bool) {
 		t.Helper()

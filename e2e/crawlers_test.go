@@ -14,7 +14,7 @@ func TestCrawlersBehindNginx(t *testing.T) {
 	zone := dnstest.New(t,
 		dnstest.Reverse("127.0.0.5", "spider.yandex.com."), "spider.yandex.com. 60 IN A 127.0.0.5",
 		dnstest.Reverse("127.0.0.2", "mine.evil.example."), "mine.evil.example. 60 IN A 127.0.0.2")
-	zone.Broken["3.0.0.127.in-addr.arpa."] = true
+	zone.Break("3.0.0.127.in-addr.arpa.")
 	s := open(t, fmt.Sprintf(`
 [crawler]
 resolver = %q

@@ -50,7 +50,7 @@ func TestCrawlerStates(t *testing.T) {
 		dnstest.Reverse("192.0.2.1", "spider-1.yandex.com."), "spider-1.yandex.com. 60 IN A 192.0.2.1",
 		dnstest.Reverse("192.0.2.2", "spider-1.yandex.com."), // which has another address
 	)
-	zone.Broken["3.2.0.192.in-addr.arpa."] = true
+	zone.Break("3.2.0.192.in-addr.arpa.")
 	w := lookups(t, crawlerTOML, zone)
 	f := func(request, addr, agent string, status int, verdict string) *fasthttp.Response {
 		t.Helper()

@@ -4,6 +4,7 @@ package dnstest
 import (
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -15,13 +16,15 @@ type Zone struct {
 	Addr    string // of the server, "127.0.0.1:port"
 	Asked   atomic.Int64
 	records map[string][]dns.RR
-	Silent  map[string]bool // names that it never answers about
-	Broken  map[string]bool // names for which it fails
+
+	mu     sync.Mutex
+	silent map[string]bool // names that it never answers about
+	broken map[string]bool // names for which it fails
 }
 
 // New starts a server with records as in a zone file; it ends with the test.
 func New(t testing.TB, records ...string) *Zone {
-	z := &Zone{records: map[string][]dns.RR{}, Silent: map[string]bool{}, Broken: map[string]bool{}}
+	z := &Zone{records: map[string][]dns.RR{}, silent: map[string]bool{}, broken: map[string]bool{}}
 	for _, text := range records {
 		rr, err := dns.NewRR(text)
 		if err != nil {
@@ -53,16 +56,33 @@ func New(t testing.TB, records ...string) *Zone {
 	return z
 }
 
+// Silence makes it never answer about a name.
+func (z *Zone) Silence(name string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.silent[name] = true
+}
+
+// Break makes it fail for a name.
+func (z *Zone) Break(name string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.broken[name] = true
+}
+
 // ServeDNS answers one question.
 func (z *Zone) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	z.Asked.Add(1)
 	name, kind := strings.ToLower(q.Question[0].Name), q.Question[0].Qtype
-	if z.Silent[name] {
+	z.mu.Lock()
+	silent, broken := z.silent[name], z.broken[name]
+	z.mu.Unlock()
+	if silent {
 		return
 	}
 	m := new(dns.Msg)
 	m.SetReply(q)
-	if z.Broken[name] {
+	if broken {
 		m.Rcode = dns.RcodeServerFailure
 	} else if len(z.records[name]) == 0 {
 		m.Rcode = dns.RcodeNameError
