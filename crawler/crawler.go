@@ -15,7 +15,8 @@ type Crawler struct {
 	Name   string   // in rules, metrics and files: lower-case letters and hyphens
 	Owner  string   // and what it is for
 	Tokens []string // of its agents, in lower case: any of them is a claim
-	// Domains are what the name of each of its addresses ends with; nil: it has no such names.
+	// Domains are what the name of each of its addresses is below; nil: it has no such names.
+	// A * is one label's rest: "proxy-*.example.com".
 	Domains []string
 	// URLs are where its owner publishes its addresses; nil: nowhere that a program can read.
 	URLs []string
@@ -42,7 +43,9 @@ var Known = []Crawler{
 		Name: "google", Owner: "Google: search, ads and other crawlers that obey robots.txt or the site's owner",
 		Tokens: []string{"googlebot", "googleother", "adsbot-google", "mediapartners-google", "apis-google", "storebot-google",
 			"google-inspectiontool", "google-cloudvertexbot", "google-safety"},
-		Domains: []string{"googlebot.com", "google.com"},
+		// Not all of google.com: from google-proxy-*.google.com come pages that anybody has
+		// translated, with the agent that he likes.
+		Domains: []string{"googlebot.com", "rate-limited-proxy-*.google.com"},
 		URLs: []string{"https://developers.google.com/static/crawling/ipranges/common-crawlers.json",
 			"https://developers.google.com/static/crawling/ipranges/special-crawlers.json"},
 	},

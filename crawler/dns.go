@@ -86,8 +86,13 @@ func owner(claimed Set, name string) ID {
 }
 
 // within tells whether a name is below a domain: evilgooglebot.com is not below
-// googlebot.com.
+// googlebot.com. A name of the form "proxy-*.example.com" it is instead.
 func within(name, domain string) bool {
+	if before, after, form := strings.Cut(domain, "*"); form {
+		rest, ok := strings.CutPrefix(name, before)
+		label, found := strings.CutSuffix(rest, after)
+		return ok && found && label != "" && !strings.Contains(label, ".")
+	}
 	rest, ok := strings.CutSuffix(name, domain)
 	return ok && len(rest) > 1 && rest[len(rest)-1] == '.'
 }

@@ -28,6 +28,9 @@ func TestConfirm(t *testing.T) {
 		dnstest.Reverse("192.0.2.11", "crawl-11.googlebot.com."), dnstest.Reverse("192.0.2.12", "crawl-12.googlebot.com."),
 		dnstest.Reverse("192.0.2.13", "googlebot.com."), "googlebot.com. 60 IN A 192.0.2.13",
 		dnstest.Reverse("2001:db8::1", "crawl-v6.googlebot.com."), "crawl-v6.googlebot.com. 60 IN AAAA 2001:db8::1", "crawl-v6.googlebot.com. 60 IN A 192.0.2.1",
+		// A page that somebody has translated, in the name of Googlebot.
+		dnstest.Reverse("192.0.2.30", "google-proxy-30.google.com."), "google-proxy-30.google.com. 60 IN A 192.0.2.30",
+		dnstest.Reverse("192.0.2.31", "rate-limited-proxy-31.google.com."), "rate-limited-proxy-31.google.com. 60 IN A 192.0.2.31",
 	}
 	// Too many names and too many addresses to be sent in a packet: over TCP they come.
 	for i := range 500 {
@@ -76,6 +79,8 @@ func TestConfirm(t *testing.T) {
 	f("192.0.2.16", "Googlebot/2.1", "", true) // no name at all
 	f("192.0.2.20", "Googlebot/2.1", "google", true)
 	f("192.0.2.21", "Googlebot/2.1", "google", true)
+	f("192.0.2.30", "Googlebot/2.1,gzip(gfe) (via translate.google.com)", "", true)
+	f("192.0.2.31", "AdsBot-Google", "google", true)
 	f("2001:db8::1", "Googlebot/2.1", "google", true)
 	before := z.Asked.Load()
 	f("192.0.2.22", "Googlebot/2.1", "", true)
@@ -99,6 +104,15 @@ func TestWithin(t *testing.T) {
 	for _, name := range bad {
 		if within(name, "googlebot.com") {
 			t.Errorf("%s is not below googlebot.com", name)
+		}
+	}
+	for name, want := range map[string]bool{
+		"rate-limited-proxy-66-249-90-1.google.com": true, "google-proxy-66-249-81-1.google.com": false,
+		"rate-limited-proxy-.google.com": false, "rate-limited-proxy-1.evil.google.com": false, "x.rate-limited-proxy-1.google.com": false,
+		"rate-limited-proxy-1.evilgoogle.com": false, "rate-limited-proxy-1.google.com.example": false,
+	} {
+		if within(name, "rate-limited-proxy-*.google.com") != want {
+			t.Errorf("%s: want %v", name, want)
 		}
 	}
 }

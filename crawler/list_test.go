@@ -296,6 +296,9 @@ func TestVerdictOfLists(t *testing.T) {
 	f(fresh, "bingbot Googlebot", "157.55.39.1", "bing")
 	f(fresh, "archive.org_bot", "207.241.237.3", "archive")
 	f(fresh, "archive.org_bot", "192.0.2.1", "unknown, DNS")
+	// Somebody has a page translated in the name of Googlebot, or bids Google fetch it.
+	f(fresh, "Googlebot/2.1,gzip(gfe) (via translate.google.com)", "66.249.84.200", "google-user")
+	f(fresh, "Googlebot/2.1", "35.187.132.1", "spoofed, DNS")
 	f(fresh, "GPTBot ChatGPT-User", "192.0.2.1", "unknown")
 }
 
