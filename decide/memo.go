@@ -8,7 +8,7 @@ import (
 
 // Memo remembers which rule requests fell under, for who decides about many of the same:
 // a replay. It has a fixed size, and forgets what was there when another comes to the same
-// place. It serves one goroutine and one Engine, which is not reloaded meanwhile.
+// place. It serves one goroutine, and one Engine, which is not reloaded meanwhile.
 //
 // What is asked is compared by a hash of 64 bits, seeded: that two requests of a replay are
 // taken for each other is as likely as that its report is read by nobody.
@@ -40,14 +40,24 @@ func (e *Engine) NewMemo(c *config.Config, places int) *Memo {
 	return m
 }
 
-// Decide is Engine.Decide for requests without an id.
-func (m *Memo) Decide(r *Request, now int64) Verdict {
+// Found is what the rules say of a request. It is good for the policy that it was found
+// under.
+type Found struct{ found }
+
+// Find is which rule a request falls under. Nothing is charged, and it may be asked while
+// another goroutine decides.
+func (m *Memo) Find(r *Request) Found {
 	key := m.key(r)
 	s := &m.slots[key&uint64(len(m.slots)-1)]
 	if s.key != key {
 		s.key, s.found = key, m.policy.find(r)
 	}
-	return m.policy.decideAs(r, s.found, now)
+	return Found{s.found}
+}
+
+// DecideFound is Decide for a request without an id, of which Find has said f.
+func (e *Engine) DecideFound(r *Request, f Found, now int64) Verdict {
+	return e.policy.Load().decideAs(r, f.found, now)
 }
 
 // key is a hash of everything that find looks at.

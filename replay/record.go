@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"stile/config"
+	"stile/decide"
 	"stile/network"
 )
 
@@ -27,6 +28,11 @@ type record struct {
 	named                                            bool     // user is $stile_user's
 	header                                           []string // in the order of format.headers
 	format                                           *format  // nil: no headers but the Referer
+
+	// Of finder.
+	path, query string
+	alt         []string
+	found       decide.Found
 }
 
 // fault is why a line is not a request that stile would have been asked about.

@@ -143,7 +143,6 @@ func (s *simulation) report(zone *time.Location) *Report {
 		Policy: s.cfg.Files, Formats: f.formats, Bytes: f.bytes, Requests: s.requests, Callers: s.everyone.count(),
 		First: at(s.first), Last: at(s.last), Verdicts: s.verdicts, Skipped: f.skip, series: s.series, NoTimes: s.gates[0] == nil,
 	}
-	r.Skipped.Own += s.own
 	r.Skipped.Late, r.Skipped.Back, r.Skipped.MostBack = s.late, s.back, s.mostBack
 	r.Assumed = s.assumed()
 	s.ruleRows(r, at)

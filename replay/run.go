@@ -12,6 +12,7 @@ package replay
 import (
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,8 @@ type Options struct {
 // batch is how many requests go from the reading to the deciding goroutine at once.
 const batch = 512
 
-// Run replays logs. It uses a second core, for reading, if there is one. Memory does not
+// Run replays logs. It uses a second core if there is one: one reads and finds the
+// rules, the other counts. Memory does not
 // grow with the logs.
 func Run(o Options) (*Report, error) {
 	if o.Stdin == nil {
@@ -70,7 +72,8 @@ func Run(o Options) (*Report, error) {
 	for range cap(empty) {
 		empty <- make([]record, 0, batch)
 	}
-	go func() { failed <- f.read(full, empty, since, until, o.Progress) }()
+	find := &finder{shape: s.shape, memo: s.strict.NewMemo(o.Config, memoPlaces)}
+	go func() { failed <- f.read(full, empty, find, since, until, o.Progress) }()
 	for records := range full {
 		for i := range records {
 			s.request(&records[i])
@@ -83,8 +86,9 @@ func Run(o Options) (*Report, error) {
 	return s.report(zone), nil
 }
 
-// read sends all requests in the order in which they came, and closes full.
-func (f *feed) read(full chan<- []record, empty <-chan []record, since, until int64, progress func(int64)) error {
+// read sends all requests in the order in which they came, with the rules that they fall
+// under, and closes full.
+func (f *feed) read(full chan<- []record, empty <-chan []record, find *finder, since, until int64, progress func(int64)) error {
 	defer close(full)
 	defer f.close()
 	next := f.next
@@ -103,8 +107,12 @@ func (f *feed) read(full chan<- []record, empty <-chan []record, since, until in
 				records = records[:n]
 				break
 			}
-			if r.end < since || r.end > until {
+			switch {
+			case r.end < since || r.end > until:
 				f.skip.Outside++
+				records = records[:n]
+			case !find.find(r):
+				f.skip.Own++
 				records = records[:n]
 			}
 		}
@@ -142,15 +150,12 @@ func (e *badTime) Error() string {
 
 // simulation is what both reckonings have in common.
 type simulation struct {
-	cfg      *config.Config
-	feed     *feed
-	strict   *decide.Engine // nobody solves
-	memo     *decide.Memo   // of strict
-	lenient  *decide.Engine // all solve: it sees those with a pass only; nil: nobody has been asked
-	readings path.Readings
-	req      decide.Request
-	part     bool // the log tells parts of pages from pages
-	referers bool // rules look at the Referer
+	cfg     *config.Config
+	feed    *feed
+	strict  *decide.Engine // nobody solves
+	lenient *decide.Engine // all solve: it sees those with a pass only; nil: nobody has been asked
+	shape
+	req decide.Request
 
 	now, first, last int64
 	requests         int64
@@ -163,9 +168,8 @@ type simulation struct {
 	gates            [2]map[string]*gate
 	users, named     int64
 	passes           int64
-	own, late, back  int64 // see Skipped
+	late, back       int64 // see Skipped
 	mostBack         time.Duration
-	dirty            bool // req has headers
 	everyone         distinct
 }
 
@@ -200,7 +204,7 @@ type route struct {
 
 const (
 	maxRoutes  = 2000
-	memoPlaces = 1 << 14
+	memoPlaces = 1 << 16
 )
 
 func newSimulation(c *config.Config, f *feed) (*simulation, error) {
@@ -209,7 +213,6 @@ func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 	if s.strict, err = decide.New(c); err != nil {
 		return nil, err
 	}
-	s.memo = s.strict.NewMemo(c, memoPlaces)
 	for range len(c.Rules) + 1 {
 		s.rules = append(s.rules, &ruleCount{firstMeter: -1})
 	}
@@ -232,20 +235,30 @@ func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 // timed tells whether a log says how long requests took.
 func (f *feed) timed() bool { return f.has[fieldTook] || f.has[fieldUpstreamTime] }
 
-// facts makes what the decision works on, as server/facts.go does of nginx's headers. False:
-// nginx would have answered the target with 400.
-func (s *simulation) facts(r *record) bool {
-	q := &s.req
-	if err := s.readings.Parse(r.target); err != nil {
-		return false
-	}
-	q.Path, q.Query, q.Alt = s.readings.Path, s.readings.Query, s.readings.Alt
+// finder does for each request what depends on nothing but it: the second core's half of
+// the work.
+type finder struct {
+	shape
+	memo     *decide.Memo
+	req      decide.Request
+	readings path.Readings
+}
+
+// shape is what of a record a decision sees.
+type shape struct {
+	part     bool // the log tells parts of pages from pages
+	referers bool // rules look at the Referer
+}
+
+// fill makes what the decision works on of a record, as server/facts.go does of nginx's
+// headers; all but the caller.
+func (s *shape) fill(q *decide.Request, r *record) {
+	q.Path, q.Query, q.Alt = r.path, r.query, r.alt
 	q.Method, q.Host, q.Agent, q.Addr, q.From = r.method, r.host, r.agent, r.addr, r.from
-	if s.dirty {
-		q.Header, s.dirty = decide.Header{}, false
+	if r.format != nil || q.Header != (decide.Header{}) {
+		q.Header = decide.Header{}
 	}
 	if r.format != nil {
-		s.dirty = true
 		for i, k := range r.format.headers {
 			q.Header[k-head] = r.header[i]
 		}
@@ -256,6 +269,33 @@ func (s *simulation) facts(r *record) bool {
 		// count as a part of it, with three times the limits.
 		q.Header[headerReferer] = ""
 	}
+}
+
+// find reads a record's target, and finds its rule. False: stile is not asked about it:
+// nginx would have answered the target with 400, or it is one of stile's own pages.
+func (f *finder) find(r *record) bool {
+	if err := f.readings.Parse(r.target); err != nil || strings.HasPrefix(f.readings.Path, "/.stile/") {
+		return false
+	}
+	r.path, r.query, r.alt = f.readings.Path, f.readings.Query, f.readings.Alt
+	if n := len(r.path); n > len(r.target) || r.path != r.target[:n] || len(r.alt) > 0 {
+		// Slow path: it lies in memory that is used again.
+		r.path = strings.Clone(r.path)
+		r.alt = slices.Clone(r.alt)
+		for i := range r.alt {
+			r.alt[i] = strings.Clone(r.alt[i])
+		}
+	} else {
+		r.path = r.target[:n]
+	}
+	f.fill(&f.req, r)
+	r.found = f.memo.Find(&f.req)
+	return true
+}
+
+// identify is step 2 of the decision: who is it?
+func (s *simulation) identify(r *record) {
+	q := &s.req
 	q.Caller = decide.Caller{}
 	switch {
 	case r.user != "":
@@ -267,15 +307,12 @@ func (s *simulation) facts(r *record) bool {
 		q.Caller = decide.Caller{Kind: decide.Holder, Level: 2, Key: xxhash.Sum64String(r.pass)}
 		s.passes++
 	}
-	return true
 }
 
 // request is one request of the log.
 func (s *simulation) request(r *record) {
-	if !s.facts(r) || strings.HasPrefix(s.req.Path, "/.stile/") {
-		s.own++
-		return
-	}
+	s.fill(&s.req, r)
+	s.identify(r)
 	now := r.at
 	if now < s.now {
 		s.behind(r)
@@ -298,7 +335,7 @@ func (s *simulation) request(r *record) {
 	e.factor = uint32(b2i(q.Caller.Kind == decide.Stranger))
 
 	policy := s.strict.Policy()
-	v := s.memo.Decide(q, now)
+	v := s.strict.DecideFound(q, r.found, now)
 	i, found := policy.Rule(v)
 	rc := s.rules[len(s.rules)-1]
 	if found {

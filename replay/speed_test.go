@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stile/config"
+	"stile/decide"
 )
 
 // madeFile is a generated log; STILE_REPLAY_LOG writes it to a place of your own, for
@@ -135,16 +136,21 @@ func BenchmarkDecision(b *testing.B) {
 		}
 		all = append(all, r)
 	}
-	cfg := defaults(b, "")
+	e, err := decide.New(defaults(b, ""))
+	if err != nil {
+		b.Fatal(err)
+	}
+	find := &finder{memo: e.NewMemo(defaults(b, ""), 1)}
+	var q decide.Request
 	perCore(b, st.Size(), func() {
-		s, err := newSimulation(cfg, f)
-		if err != nil {
-			b.Fatal(err)
-		}
 		for i := range all {
-			if s.facts(&all[i]) {
-				s.strict.Decide(&s.req, all[i].at)
+			r := &all[i]
+			if err := find.readings.Parse(r.target); err != nil {
+				b.Fatal(err)
 			}
+			r.path, r.query, r.alt = find.readings.Path, find.readings.Query, find.readings.Alt
+			find.fill(&q, r)
+			e.Decide(&q, r.at)
 		}
 	})
 }
