@@ -31,6 +31,8 @@ type stats struct {
 	lines          [len(lineResults)]*metrics.Counter // of the lease log
 	unfinished     *metrics.Counter
 	saveErrors     *metrics.Counter
+	selfAnswered   *metrics.Counter
+	selfFailed     *metrics.Counter
 	reloads        *metrics.Counter
 	reloadErrors   *metrics.Counter
 	reloadOK       atomic.Int64
@@ -85,6 +87,8 @@ func newStats(s *Server) *stats {
 	}
 	st.unfinished = counter("stile_lease_lines_total{result=%q}", "unfinished")
 	st.saveErrors = counter("stile_state_errors_total")
+	st.selfAnswered = counter("stile_self_checks_total{result=%q}", "answered")
+	st.selfFailed = counter("stile_self_checks_total{result=%q}", "failed")
 	st.reloads = counter("stile_config_reloads_total")
 	st.reloadErrors = counter("stile_config_reload_errors_total")
 	gauge := func(name string, f func() float64) { st.set.NewGauge(name, f) }

@@ -14,7 +14,7 @@ import (
 type socket struct {
 	address  string // as [listen] writes it: "unix:/path", "127.0.0.1:9406"
 	listener net.Listener
-	packets  net.PacketConn
+	packets  *net.UnixConn
 	taken    bool
 }
 
@@ -53,7 +53,7 @@ func fromFile(f *os.File) (*socket, error) {
 			if err != nil {
 				return nil, fmt.Errorf("systemd has handed over %s: %w", at.Name, err)
 			}
-			return &socket{address: "unix:" + at.Name, packets: p}, nil
+			return &socket{address: "unix:" + at.Name, packets: p.(*net.UnixConn)}, nil
 		}
 	default:
 		l.Close()
@@ -72,7 +72,7 @@ func (s *Service) Listener(address string) net.Listener {
 }
 
 // PacketConn is the datagram socket of that address, or nil if none was handed over.
-func (s *Service) PacketConn(address string) net.PacketConn {
+func (s *Service) PacketConn(address string) *net.UnixConn {
 	if found := s.take(address, true); found != nil {
 		return found.packets
 	}
