@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"server":                 {"budget", "config", "cookie", "decide", "decide/mint", "decide/path", "key", "network", "pow", "server/page", "systemd"},
 	"server/page":            {"pow"},
 	"systemd":                {},
+	"vm/client":              {},
 }
 
 // TestImports holds the house's order of packages.

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 RELEASE=bookworm
-PACKAGES=(systemd-sysv udev dbus initramfs-tools linux-image-cloud-amd64 nginx-light curl procps)
+PACKAGES=(systemd-sysv udev dbus initramfs-tools linux-image-cloud-amd64 nginx-light curl procps iproute2)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/stile-vm
 
 say() { printf '%s\n' "$*" >&2; }
@@ -18,6 +18,7 @@ die() {
 # mirror is the Debian mirror that apt uses on this machine, else the general one.
 mirror() {
 	local uri
+	# shellcheck disable=SC2016 # apt's own names
 	uri=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' "Codename: $RELEASE" 'Component: main' 2>/dev/null | head -n 1) || true
 	printf '%s\n' "${uri:-http://deb.debian.org/debian/}"
 }
@@ -48,7 +49,7 @@ build() {
 		After=multi-user.target nginx.service
 		[Service]
 		Type=oneshot
-		ExecStart=/bin/sh -c 'mkdir -p /test && tar -xf /dev/vdb -C /test && exec /test/run >/dev/ttyS1 2>&1'
+		ExecStart=/bin/sh -c 'mkdir -p /test && tar -xf /dev/vdb -C /test && stty -F /dev/ttyS1 raw && exec /test/run >/dev/ttyS1 2>&1'
 		ExecStopPost=/bin/systemctl poweroff --no-block
 		[Install]
 		WantedBy=default.target
