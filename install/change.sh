@@ -1,0 +1,209 @@
+# shellcheck shell=bash
+# Changing files so that it can be undone at any moment: by this run when a step fails or
+# somebody presses Ctrl-C, by the next run when this one was killed.
+#
+# Everything new is written beside what it replaces (PATH.stile-new) while nothing has changed yet: that is
+# where a full disk shows. Then each file is renamed into place, and the old one stays beside it (PATH.stile-old) until
+# the end, so that going back is renaming, too, and needs no space. What is done is written down first, in
+# $LIB/undo, and in this list:
+#
+#   dir PATH        made            new PATH       written beside
+#   tree PATH       will be made    create PATH    renamed into place; there was none
+#   user            made            replace PATH   renamed into place of the old one
+#   sysctl VALUE    it was VALUE    remove PATH    taken away
+#   nginx           told to reload  units A E      touched; before, they were active (A) and enabled (E)
+journal=(begin)
+
+note() {
+	journal+=("$*")
+	[ ! -d "$LIB" ] || printf '%s\n' "$*" >>"$LIB/undo"
+}
+
+# make_dir makes a directory and those above it.
+make_dir() {
+	[ ! -d "$1" ] || return 0
+	make_dir "$(dirname "$1")"
+	note dir "$1"
+	mkdir -m 755 "$1"
+}
+
+# stage puts a file into the tree of what is to be installed: stage MODE SOURCE PATH.
+stage() { install -D -m "$1" -- "$2" "$tree$3"; }
+
+# managed_files lists what an earlier run has installed, which is what may be replaced and removed.
+# The configuration, the key and the state are never among it.
+managed_files() { [ ! -f "$LIB/files" ] || sed 's/^[0-9a-f]*  //' "$LIB/files"; }
+
+# list_tree writes the list of what is in the tree, with sums, into the tree itself.
+list_tree() {
+	(cd "$tree" && find . -type f ! -path ".$CONFIG" -printf '%P\n' | LC_ALL=C sort | xargs -r -d '\n' sha256sum) |
+		sed 's,  ,  /,' >"$work/files"
+	stage 644 "$work/files" "$LIB/files"
+}
+
+# compare fills changed with the paths that are not as the tree has them.
+compare() {
+	local path
+	changed=()
+	while read -r path; do
+		if [ ! -f "$tree$path" ] || [ -L "$path" ] || ! cmp -s "$tree$path" "$path" || [ "$(stat -c %a "$tree$path")" != "$(stat -c %a "$path")" ]; then
+			changed+=("$path")
+		fi
+	done < <({
+		(cd "$tree" && find . -type f -printf '/%P\n')
+		managed_files | while read -r path; do [ ! -e "$path" ] || printf '%s\n' "$path"; done
+	} | LC_ALL=C sort -u)
+}
+
+# has_changed tells whether one of the paths is about to change.
+has_changed() {
+	local path
+	for path in "$@"; do
+		[[ " ${changed[*]} " != *" $path "* ]] || return 0
+	done
+	return 1
+}
+
+# need_space ends the script unless every file system that is written to has room for it twice.
+need_space() {
+	local dir have need
+	need=$(($(du -sk "$tree" | cut -f 1) * 2 + 1024))
+	for dir in "$LIB" "${BINARY%/*}" "$NGINX" "$UNITS" "${CONFIG%/*}" "$STATE"; do
+		while [ ! -d "$dir" ]; do dir=$(dirname "$dir"); done
+		have=$(df -Pk -- "$dir" | awk 'NR == 2 { print $4 }')
+		[ "$have" -ge "$need" ] || die "the disk is full: $dir has $have KiB free, $need are needed; nothing has been changed"
+	done
+}
+
+# begin opens a change. From here on whatever ends the script undoes it, until commit.
+begin() {
+	undoing=yes
+	make_dir "$LIB"
+	printf '%s\n' "${journal[@]}" >"$LIB/undo"
+}
+
+# keep_previous copies what is installed now, for rollback.
+keep_previous() {
+	local path
+	[ -f "$LIB/files" ] || return 0
+	note tree "$LIB/previous.new"
+	rm -rf "$LIB/previous.new"
+	mkdir "$LIB/previous.new"
+	while read -r path; do
+		[ -e "$path" ] || continue
+		mkdir -p "$LIB/previous.new${path%/*}"
+		cp -a -- "$path" "$LIB/previous.new$path"
+	done < <(printf '%s\n' "$LIB/files" && managed_files)
+}
+
+# write_beside writes what has changed beside its place.
+write_beside() {
+	local path
+	for path in "${changed[@]}"; do
+		[ -f "$tree$path" ] || continue
+		make_dir "$(dirname "$path")"
+		note new "$path"
+		rm -f "$path.stile-old"
+		install -m "$(stat -c %a "$tree$path")" -- "$tree$path" "$path.stile-new"
+		sync "$path.stile-new"
+	done
+}
+
+# rename_into_place is the change itself.
+rename_into_place() {
+	local path
+	for path in "${changed[@]}"; do
+		if [ ! -e "$path" ] && [ ! -L "$path" ]; then
+			note create "$path"
+			mv -T "$path.stile-new" "$path"
+		elif [ -f "$tree$path" ]; then
+			note replace "$path"
+			ln -T "$path" "$path.stile-old" 2>/dev/null || cp -a "$path" "$path.stile-old"
+			mv -T "$path.stile-new" "$path"
+		else
+			note remove "$path"
+			mv -T "$path" "$path.stile-old"
+		fi
+	done
+}
+
+# commit ends a change that is to stay.
+commit() {
+	local path
+	trap '' INT TERM HUP
+	if [ -d "$LIB/previous.new" ]; then
+		rm -rf "$LIB/previous"
+		mv -T "$LIB/previous.new" "$LIB/previous"
+	fi
+	rm -f "$LIB/undo"
+	undoing=
+	for path in "${changed[@]}"; do rm -f "$path.stile-old" "$path.stile-new"; done
+	catch_signals
+}
+
+# recover undoes what an earlier run left when it was killed.
+recover() {
+	[ -f "$LIB/undo" ] || return 0
+	if [ -n "$dry" ]; then
+		say "an earlier run was killed half-way: it would be undone first"
+		return 0
+	fi
+	warn "an earlier run was killed half-way: undoing it first"
+	mapfile -t journal <"$LIB/undo"
+	undo || die "the earlier run could not be undone; see above"
+	journal=(begin)
+}
+
+# undo takes back all that the journal says, newest first, each step whether or not it was really done.
+# Nothing interrupts it, and it goes on past what fails.
+undo() {
+	local i path units='' nginx='' failed=''
+	trap '' INT TERM HUP
+	undoing=
+	for ((i = ${#journal[@]} - 1; i >= 0; i--)); do
+		case ${journal[i]} in
+		"units "*) units=${journal[i]#units } ;;
+		nginx) nginx=yes ;;
+		esac
+	done
+	# Units that were not there before end while systemd still knows them.
+	[[ $units != "inactive"* ]] || stop_units
+	for ((i = ${#journal[@]} - 1; i >= 0; i--)); do
+		path=${journal[i]#* }
+		case ${journal[i]} in
+		"new "*) rm -f "$path.stile-new" ;;
+		"create "*) rm -f "$path" ;;
+		"replace "* | "remove "*)
+			if [ -e "$path.stile-old" ] || [ -L "$path.stile-old" ]; then
+				mv -fT "$path.stile-old" "$path" || failed="$failed $path"
+				rm -f "$path.stile-old" # a rename between two names of one file does nothing
+			fi
+			;;
+		"tree "*) rm -rf "$path" ;;
+		"sysctl "*) sysctl -q -w net.unix.max_dgram_qlen="$path" ;;
+		esac
+	done
+	if [ -n "$units" ]; then
+		systemctl daemon-reload
+		if [[ $units == active* ]]; then
+			start_units || failed="$failed stile.service"
+		fi
+		[[ $units != *" enabled" ]] || systemctl -q enable stile.socket stile.service
+	fi
+	if [ -n "$nginx" ]; then
+		nginx -t 2>/dev/null && reload_nginx || failed="$failed nginx"
+	fi
+	for ((i = ${#journal[@]} - 1; i >= 0; i--)); do
+		path=${journal[i]#* }
+		case ${journal[i]} in
+		user) userdel stile || failed="$failed user" ;;
+		"dir $LIB") rm -f "$LIB/undo" && rmdir "$LIB" ;;
+		"dir "*) rmdir "$path" || failed="$failed $path" ;;
+		esac
+	done
+	if [ -n "$failed" ]; then
+		fail "could not be put back:$failed. Look there at once"
+		return 1
+	fi
+	rm -f "$LIB/undo"
+}
