@@ -79,7 +79,7 @@ judged() { [ "$(header X-Stile-Status "$SITE/load/page")" = 200 ]; }
 self_checks() { curl -s --max-time 5 "$ADMIN/metrics" | sed -n "s/^stile_self_checks_total{result=\"$1\"} //p"; }
 
 begin_visit() {
-	./client "$SITE/load/page" 8 >visitor.txt 2>&1 &
+	./client "$SITE/load/page" 4 >visitor.txt 2>&1 &
 	visitor=$!
 	sleep 1
 }

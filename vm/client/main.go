@@ -24,7 +24,7 @@ import (
 )
 
 // pause is between two requests of a worker: a site in use, not a benchmark.
-const pause = 20 * time.Millisecond
+const pause = 100 * time.Millisecond
 
 type client struct {
 	url                     string
