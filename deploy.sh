@@ -212,7 +212,7 @@ main() {
 	case $command in
 	install | verify | rollback | uninstall)
 		options "$@"
-		"cmd_$command"
+		guarded "cmd_$command"
 		;;
 	try) try "$@" ;;
 	build)

@@ -4,20 +4,16 @@
 #
 # Everything new is written beside what it replaces (PATH.stile-new) while nothing has changed yet: that is
 # where a full disk shows. Then each file is renamed into place, and the old one stays beside it (PATH.stile-old) until
-# the end, so that going back is renaming, too, and needs no space. What is done is written down first, in
-# $LIB/undo, and in this list:
+# the end, so that going back is renaming, too, and needs no space. Each step is written into $LIB/undo before it
+# is taken:
 #
-#   dir PATH        made            new PATH       written beside
-#   tree PATH       will be made    create PATH    renamed into place; there was none
-#   user            made            replace PATH   renamed into place of the old one
-#   sysctl VALUE    it was VALUE    remove PATH    taken away
-#   nginx           told to reload  units A E      touched; before, they were active (A) and enabled (E)
-journal=(begin)
+#   dir PATH        made               create PATH    renamed into place; there was none
+#   tree PATH       made, with more    replace PATH   renamed into place of the old one
+#   new PATH        written beside     remove PATH    taken away
+#   user            made               units A E      touched; before, they were active (A) and enabled (E)
+#   nginx           told to reload
 
-note() {
-	journal+=("$*")
-	[ ! -d "$LIB" ] || printf '%s\n' "$*" >>"$LIB/undo"
-}
+note() { printf '%s\n' "$*" >>"$LIB/undo"; }
 
 # make_dir makes a directory and those above it.
 make_dir() {
@@ -75,11 +71,10 @@ need_space() {
 	done
 }
 
-# begin opens a change. From here on whatever ends the script undoes it, until commit.
+# begin opens a change. From here on whatever ends the command undoes it, until commit.
 begin() {
-	undoing=yes
-	make_dir "$LIB"
-	printf '%s\n' "${journal[@]}" >"$LIB/undo"
+	mkdir -p "$LIB" # guarded removes it when it is empty
+	note begin
 }
 
 # keep_previous copies what is installed now, for rollback.
@@ -127,18 +122,16 @@ rename_into_place() {
 	done
 }
 
-# commit ends a change that is to stay.
+# commit ends a change that is to stay. Nothing interrupts it, or what follows.
 commit() {
 	local path
-	trap '' INT TERM HUP
+	trap '' TERM
 	if [ -d "$LIB/previous.new" ]; then
 		rm -rf "$LIB/previous"
 		mv -T "$LIB/previous.new" "$LIB/previous"
 	fi
 	rm -f "$LIB/undo"
-	undoing=
 	for path in "${changed[@]}"; do rm -f "$path.stile-old" "$path.stile-new"; done
-	catch_signals
 }
 
 # recover undoes what an earlier run left when it was killed.
@@ -149,21 +142,25 @@ recover() {
 		return 0
 	fi
 	warn "an earlier run was killed half-way: undoing it first"
-	mapfile -t journal <"$LIB/undo"
-	undo || die "the earlier run could not be undone; see above"
-	journal=(begin)
+	(
+		trap '' TERM
+		set +e
+		undo
+	) || die "the earlier run could not be undone; see above"
+	[ ! -d "$LIB" ] || rmdir --ignore-fail-on-non-empty "$LIB"
 }
 
-# undo takes back all that the journal says, newest first, each step whether or not it was really done.
-# Nothing interrupts it, and it goes on past what fails.
+# undo takes back all that was written down, newest first, each step whether or not it was really done. It goes
+# on past what fails: its callers let nothing stop it.
 undo() {
-	local i path units='' nginx='' failed=''
-	trap '' INT TERM HUP
-	undoing=
+	local i path units='' nginx='' failed='' journal=()
+	mapfile -t journal <"$LIB/undo"
+	changed=()
 	for ((i = ${#journal[@]} - 1; i >= 0; i--)); do
 		case ${journal[i]} in
 		"units "*) units=${journal[i]#units } ;;
 		nginx) nginx=yes ;;
+		"create "* | "replace "* | "remove "*) changed+=("${journal[i]#* }") ;;
 		esac
 	done
 	# Units that were not there before end while systemd still knows them.
@@ -180,7 +177,6 @@ undo() {
 			fi
 			;;
 		"tree "*) rm -rf "$path" ;;
-		"sysctl "*) sysctl -q -w net.unix.max_dgram_qlen="$path" ;;
 		esac
 	done
 	if [ -n "$units" ]; then
@@ -196,9 +192,8 @@ undo() {
 	for ((i = ${#journal[@]} - 1; i >= 0; i--)); do
 		path=${journal[i]#* }
 		case ${journal[i]} in
-		user) userdel stile || failed="$failed user" ;;
-		"dir $LIB") rm -f "$LIB/undo" && rmdir "$LIB" ;;
-		"dir "*) rmdir "$path" || failed="$failed $path" ;;
+		user) ! id stile >/dev/null 2>&1 || userdel stile || failed="$failed user" ;;
+		"dir "*) [ ! -d "$path" ] || rmdir "$path" || failed="$failed $path" ;;
 		esac
 	done
 	if [ -n "$failed" ]; then

@@ -7,53 +7,74 @@ CONFIG=/etc/stile/stile.toml
 STATE=/var/lib/stile
 NGINX=/etc/nginx
 UNITS=/etc/systemd/system
-SYSCTL=/etc/sysctl.d/60-stile.conf
 
 from='' sum='' preset='' dry='' purge='' # of the command line
-work='' tree='' undoing='' unprotected='' changed=()
+work='' tree='' unprotected='' changed=()
 nginx_version='' nginx_user='' nginx_group=''
 
-# prepare is what every command begins with. Two at a time would undo each other.
-prepare() {
+# guarded runs a command in a process of its own, so that this one has nothing to do but to see how it ends:
+# when it fails, or when somebody presses Ctrl-C, what it has done until then is undone here. (bash 5.2
+# cannot be trusted with a trap in the middle of a command substitution.)
+guarded() {
+	local status=0 signal='' worker
+	need_machine
+	exec 9<"$NGINX"
+	flock -n 9 || die "another ./deploy.sh is at work"
+	rm -rf "${BINARY%/*}"/.stile-deploy.* # of a run that was killed
+	trap 'signal=129' HUP
+	trap 'signal=130' INT
+	trap 'signal=143' TERM
+	work=$(mktemp -d "${BINARY%/*}/.stile-deploy.XXXXXX") || die "nothing has been changed"
+	tree=$work/tree
+	mkdir "$tree"
+	set -m # a process group of its own: Ctrl-C on the terminal is for this process alone
+	{
+		trap farewell EXIT
+		trap - INT TERM HUP
+		"$1"
+	} </dev/null &
+	worker=$!
+	set +m
+	while :; do
+		if [ -n "$signal" ]; then
+			kill -TERM -- "-$worker" 2>/dev/null || true
+			while kill -0 -- "-$worker" 2>/dev/null; do sleep 0.05; done # a command of its may still be writing
+		fi
+		status=0
+		wait "$worker" 2>/dev/null || status=$?
+		kill -0 "$worker" 2>/dev/null || break
+	done
+	trap '' INT TERM HUP
+	set +e
+	if [ "$status" -ne 0 ] && [ -n "$signal" ]; then status=$signal; fi
+	if [ "$status" -ne 0 ] && [ "$1" != cmd_verify ] && [ -z "$dry" ] && [ -f "$LIB/undo" ]; then
+		if [ -n "$signal" ]; then fail "interrupted: undoing what was done"; else fail "undoing what was done"; fi
+		! undo || fail "everything is as it was before"
+	elif [ -n "$signal" ] && [ "$status" -ne 0 ]; then
+		fail "interrupted; nothing has been changed"
+	fi
+	[ ! -d "$LIB" ] || rmdir --ignore-fail-on-non-empty "$LIB"
+	rm -rf "$work"
+	exit "$status"
+}
+
+# need_machine ends the script unless it can do anything here at all.
+need_machine() {
 	local name
 	PATH=$PATH:/usr/sbin:/sbin
 	[ "$(id -u)" -eq 0 ] || die "$command must be run as root: sudo ./deploy.sh $command"
 	[ -d /run/systemd/system ] || die "systemd does not run here. The README's section \"Without systemd\" says how to start stile"
-	command -v nginx >/dev/null || need_nginx
+	command -v nginx >/dev/null || die "there is no nginx on this machine: stile stands beside nginx. Install it first (apt-get install nginx)"
 	install_packages curl
 	for name in systemctl setpriv flock useradd; do
 		command -v "$name" >/dev/null || die "missing: $name"
 	done
-	exec 9<"$NGINX"
-	flock -n 9 || die "another ./deploy.sh is at work"
-	trap finish EXIT
-	catch_signals
-	rm -rf "${BINARY%/*}"/.stile-deploy.* # of a run that was killed
-	work=$(mktemp -d "${BINARY%/*}/.stile-deploy.XXXXXX")
-	tree=$work/tree
-	mkdir "$tree"
 }
 
-catch_signals() {
-	trap 'exit 129' HUP
-	trap 'exit 130' INT
-	trap 'exit 143' TERM
-}
-
-# finish runs whatever ends the script.
-finish() {
+# farewell says what a command was doing when it ended without a word of its own.
+farewell() {
 	local status=$?
-	set +e
-	trap '' INT TERM HUP
-	if [ -n "$undoing" ]; then
-		[ "$status" -ne 0 ] || status=1
-		fail "$command failed or was interrupted while $doing: undoing it"
-		! undo || fail "everything is as it was before"
-	elif [ "$status" -ne 0 ] && [ -z "$told" ]; then
-		fail "$command ended while $doing; nothing has been changed"
-	fi
-	[ -z "$work" ] || rm -rf "$work"
-	exit "$status"
+	[ "$status" -eq 0 ] || [ -n "$told" ] || fail "$command ended while $doing"
 }
 
 # stage_release fills the tree with what this checkout installs.
@@ -72,7 +93,6 @@ stage_release() {
 	stage 644 systemd/stile.service "$UNITS/stile.service"
 	stage 644 systemd/stile.socket "$UNITS/stile.socket"
 	sed -i "s/^SocketGroup=.*/SocketGroup=$nginx_group/" "$tree$UNITS/stile.socket"
-	[ ! -f systemd/stile-sysctl.conf ] || stage 644 systemd/stile-sysctl.conf "$SYSCTL"
 	list_tree
 	if [ ! -e "$CONFIG" ]; then
 		"$work/stile" preset example | sed "s/^#include = .*/include = [\"preset:$preset\"]/" >"$work/stile.toml"
@@ -90,10 +110,9 @@ $said"
 }
 
 cmd_install() {
-	prepare
 	step "checking nginx and this machine"
-	need_nginx
 	recover
+	need_nginx
 	fetch_binary
 	prove_binary
 	if [ -e "$CONFIG" ] && [ -n "$preset" ]; then
@@ -139,10 +158,6 @@ $said"
 		die "$NGINX/nginx.conf does not include conf.d/*.conf: add 'include $NGINX/conf.d/*.conf;' to its http block"
 	! systemctl -q is-active stile.service || active=active
 	! units_enabled || enabled=enabled
-	if has_changed "$SYSCTL"; then
-		note sysctl "$(sysctl -n net.unix.max_dgram_qlen)"
-		[ ! -f "$SYSCTL" ] || sysctl -q -p "$SYSCTL" || warn "net.unix.max_dgram_qlen could not be set"
-	fi
 	doing="starting stile.service"
 	[ -d "$STATE" ] || note tree "$STATE"
 	note units "$active" "$enabled"
@@ -218,7 +233,6 @@ show_changes() {
 }
 
 cmd_verify() {
-	prepare
 	[ -f "$LIB/files" ] || die "stile is not installed here"
 	[ ! -f "$LIB/undo" ] || die "a run of ./deploy.sh was killed half-way: run install or rollback, which undoes it first"
 	need_nginx
@@ -232,9 +246,8 @@ cmd_verify() {
 
 cmd_rollback() {
 	local said
-	prepare
-	need_nginx
 	recover
+	need_nginx
 	[ -d "$LIB/previous" ] || die "there is no earlier version to go back to; ./deploy.sh uninstall takes stile out"
 	cp -a "$LIB/previous/." "$tree/"
 	said=$("$tree$BINARY" check -c "$CONFIG" 2>&1) || die "the earlier binary does not accept $CONFIG as it is now; nothing has been changed:
@@ -255,9 +268,8 @@ $said"
 # becomes an empty file, because nginx would not start without it.
 cmd_uninstall() {
 	local path all=() lines said active=inactive enabled=disabled
-	prepare
-	need_nginx
 	recover
+	need_nginx
 	mapfile -t all < <({
 		managed_files
 		left_over

@@ -5,7 +5,6 @@
 # content with its configuration as it is now.
 need_nginx() {
 	local facts said
-	command -v nginx >/dev/null || die "there is no nginx on this machine: stile stands beside nginx. Install it first (apt-get install nginx)"
 	facts=$(nginx -V 2>&1)
 	grep -q -e --with-http_auth_request_module <<<"$facts" || die "this nginx was built without auth_request; Debian's, Ubuntu's and nginx.org's packages have it"
 	grep -q -e "--conf-path=$NGINX/nginx.conf" <<<"$facts" || die "this nginx does not read $NGINX/nginx.conf; put the files in place by hand, as the README says"

@@ -28,6 +28,9 @@ func releases(t *testing.T) string {
 		if released.dir, err = os.MkdirTemp("", "stile-release-"); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Chmod(released.dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		compile(t, "..", filepath.Join(released.dir, "stile"), "")
 		odd := func(name, flags string) { compile(t, "testdata/odd", filepath.Join(released.dir, name), flags) }
 		odd("version", "-X main.fault=version")

@@ -6,6 +6,7 @@ SETTLE=5 # seconds after which a daemon that started counts as one that runs
 # start_units starts the daemon anew. Its sockets stay open meanwhile, unless they change themselves.
 start_units() {
 	systemctl daemon-reload
+	systemctl reset-failed stile.service stile.socket 2>/dev/null || true # earlier starts do not count
 	if ! systemctl -q is-active stile.socket || has_changed "$UNITS/stile.socket"; then
 		systemctl stop stile.service stile.socket 2>/dev/null || true
 		systemctl start stile.socket || return 1
@@ -78,7 +79,7 @@ checks() { admin /metrics | awk '/^stile_checks_total\{/ && !/reason="misconfigu
 
 # verify_daemon: the service runs, still runs some seconds later, and is the binary that was installed.
 verify_daemon() {
-	local main i
+	local main i waiting
 	systemctl -q is-active stile.service || {
 		fail "stile.service is not active"
 		return 1
@@ -101,6 +102,8 @@ verify_daemon() {
 		return 1
 	}
 	good "/healthz answers"
+	waiting=$(cat /proc/sys/net/unix/max_dgram_qlen)
+	[ "$waiting" -ge 512 ] || warn "net.unix.max_dgram_qlen is $waiting: lines that give places in a gate back may be lost. Set it to 512 (sysctl), then restart stile.socket"
 }
 
 # verify_socket: nginx's workers can open the socket, and what they ask is answered.

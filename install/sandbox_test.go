@@ -48,9 +48,11 @@ ip link set lo up
 rm -rf "$root/etc/stile" "$root/var/lib/stile" "$root/usr/local/lib/stile" "$root/usr/local/bin/stile"
 mkdir -p "$root/run/systemd/system" "$root/stand-in/bin" "$root/srv/site"
 cp "$1" "$root/stand-in/bin/systemctl"
+printf '#!/bin/sh\nexec tail -n 15 /run/systemd/journal\n' >"$root/stand-in/bin/journalctl"
+chmod 755 "$root/stand-in/bin/journalctl"
 shift
 cp -r "$1" "$root/srv/release"
-exec chroot "$root" /stand-in/bin/systemctl stand-in
+exec chroot "$root" /bin/bash -c '/stand-in/bin/systemctl stand-in <&0 & wait $!' # bash reaps orphans, as systemd does
 `
 
 // start makes a sandbox with a running nginx and one site, without stile.

@@ -169,7 +169,7 @@ func (u *units) command(args []string) (string, error) {
 			names = append(names, a)
 		}
 	}
-	if verb == "daemon-reload" {
+	if verb == "daemon-reload" || verb == "reset-failed" {
 		return "", nil
 	}
 	var text string
@@ -200,6 +200,7 @@ func (u *units) one(verb, name, property string, now bool) (string, error) {
 			return fmt.Sprintln(pid), nil
 		case "reload":
 			if _, err := os.Stat("/run/systemd/refuse-reload"); err == nil {
+				os.Remove("/run/systemd/refuse-reload") // once
 				return "", errors.New("Job for nginx.service failed.")
 			}
 			return "", exec.Command("nginx", "-s", "reload").Run()
@@ -400,7 +401,7 @@ func (u *units) run() error {
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "NOTIFY_SOCKET=" + notify, fmt.Sprintf("LISTEN_FDS=%d", len(u.sockets))}
 	cmd.Dir, cmd.Stderr = "/", log
 	cmd.ExtraFiles = u.sockets
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -457,6 +458,7 @@ func (u *units) stop(name string) {
 		return
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left
 	for range 100 {
 		if cmd.Process.Signal(syscall.Signal(0)) != nil {
 			return

@@ -118,11 +118,11 @@ func (s *sandbox) interrupt(args, moment, signal string) (string, int) {
 	defer cancel()
 	cmd := s.command(ctx, fmt.Sprintf(`set -m
 		mkfifo /tmp/said 2>/dev/null
-		./deploy.sh %s >/tmp/said 2>&1 &
+		./deploy.sh %[1]s >/tmp/said 2>&1 &
 		sent=
 		while read -r line; do
 			echo "$line"
-			if [[ -z $sent && $line == *%q* ]]; then kill -%s -- -$!; sent=yes; fi
+			if [[ -z $sent && $line == *%[2]q* ]]; then kill -%[3]s -- -$! $([ %[3]s != KILL ] || printf -- '-%%s ' $(pgrep -P $!)); sent=yes; fi
 		done </tmp/said
 		wait $!`, args, moment, signal))
 	start := time.Now()

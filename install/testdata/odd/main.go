@@ -31,7 +31,7 @@ func main() {
 		os.Exit(1)
 	case verb == "serve" && fault == "dies":
 		// The daemon, with this process's id, so that it is the one that systemd knows.
-		bomb := exec.Command("/bin/sh", "-c", fmt.Sprintf("sleep 3; kill -9 %d", os.Getpid()))
+		bomb := exec.Command("/bin/sh", "-c", fmt.Sprintf("exec 3<&- 4<&- 5<&-; sleep 3; kill -9 %d", os.Getpid()))
 		if err := bomb.Start(); err != nil {
 			panic(err)
 		}
