@@ -292,7 +292,7 @@ given_up() {
 	printf '\n[listen]\nadmin = "nonsense"\n' >>"$TOML"
 	begin_visit
 	systemctl restart stile 2>/dev/null || true
-	until_true 60 '[ "$(show ActiveState stile.socket)" = failed ]'
+	until_true 120 '[ "$(show ActiveState stile.socket)" = failed ]'
 	begun=$(date +%s%N)
 	[ "$(status "$SITE/load/page")" = 200 ] || wrong "the site is not served without the daemon"
 	[ $((($(date +%s%N) - begun) / 1000000)) -lt 2000 ] || wrong "a visitor waits for a daemon that was given up"
@@ -325,7 +325,7 @@ uninstall() {
 	systemctl reload nginx
 	deploy uninstall --purge
 	{ [ ! -e /etc/stile ] && [ ! -e /var/lib/stile ] && ! id stile >/dev/null 2>&1; } || wrong "something is left"
-	! find /etc /usr/local /run /var/lib -path /var/lib/systemd -prune -o -name '*stile*' -print | grep . || wrong "files are left"
+	! find /etc /usr/local /run /var/lib -path /var/lib/systemd -prune -o -name '*stile*' ! -name '*stile-test.service' -print | grep . || wrong "files are left"
 	[ "$(curl -s "$SITE/load/page")" = page ] || wrong "the site is not served"
 	ok "uninstall --purge leaves nothing, and the site is served"
 }
