@@ -120,8 +120,7 @@ the_machine() {
 	nginx -t 2>/dev/null
 	systemctl reload nginx
 	until_true 10 'curl -sf -o /dev/null $SITE/'
-	# shellcheck disable=SC1091 # of the machine
-	ok "$(. /etc/os-release && echo "$PRETTY_NAME"), systemd $(systemctl --version | sed -n '1s/systemd \([0-9]*\).*/\1/p'), $(nginx -v 2>&1): the site is served"
+	ok "$(sed -n 's/^PRETTY_NAME="\(.*\)"$/\1/p' /etc/os-release), systemd $(systemctl --version | sed -n '1s/systemd \([0-9]*\).*/\1/p'), $(nginx -v 2>&1): the site is served"
 	[ "$(sysctl -n net.unix.max_dgram_qlen)" -ge 512 ] || wrong "net.unix.max_dgram_qlen is $(sysctl -n net.unix.max_dgram_qlen)"
 	ok "net.unix.max_dgram_qlen is $(sysctl -n net.unix.max_dgram_qlen) on a machine with systemd"
 }
