@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 TRY_PACKAGES=(nginx-light)
-TEST_PACKAGES=(nginx-light chromium wrk lynx w3m faketime git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps)
+TEST_PACKAGES=(nginx-light chromium wrk lynx w3m faketime git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps iproute2)
 
 usage() {
 	cat <<-TEXT
@@ -104,6 +104,7 @@ provided() {
 	nodejs) command -v node >/dev/null ;;
 	redis-server) command -v redis-server >/dev/null ;;
 	lld) command -v wasm-ld >/dev/null || command -v wasm-ld-14 >/dev/null ;;
+	iproute2) command -v ip >/dev/null ;;
 	procps) command -v ps >/dev/null ;;
 	libc6-dev) [ -e /usr/include/stdio.h ] ;;
 	*) command -v "$1" >/dev/null ;;

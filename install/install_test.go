@@ -24,7 +24,14 @@ func (s *sandbox) install(name string) string {
 func (s *sandbox) protect() {
 	s.t.Helper()
 	s.write("/etc/nginx/sites-enabled/default", strings.Replace(site, "root", "include snippets/stile.conf;\n    root", 1))
-	s.do("nginx -t && systemctl reload nginx")
+	s.reload()
+}
+
+// reload returns when only workers with the new files are left.
+func (s *sandbox) reload() {
+	s.t.Helper()
+	s.do(`nginx -t && pid=$(cat /run/nginx.pid) && old=$(cat /proc/$pid/task/$pid/children) && systemctl reload nginx &&
+		for worker in $old; do while kill -0 $worker 2>/dev/null; do :; done; done`)
 }
 
 func (s *sandbox) running() string {
@@ -125,7 +132,8 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 
 	// And without the line.
 	s.write("/etc/nginx/sites-enabled/default", site)
-	s.do("rm /etc/nginx/conf.d/log.conf && systemctl reload nginx")
+	s.do("rm /etc/nginx/conf.d/log.conf")
+	s.reload()
 	if _, status = s.deploy("uninstall --purge"); status != 0 {
 		t.Error("uninstall --purge fails")
 	}

@@ -109,6 +109,7 @@ func TestReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles everything twice")
 	}
+	t.Parallel()
 	build := func(env ...string) string {
 		dir := filepath.Join(t.TempDir(), "checkout")
 		cmd := exec.Command("/bin/sh", "-c", `set -e

@@ -53,7 +53,7 @@ func TestUndone(t *testing.T) {
 				f("nginx -t refuses the new files", "echo 'upstream stile { server 127.0.0.1:1; }' >/etc/nginx/conf.d/x.conf", newer, "rm /etc/nginx/conf.d/x.conf")
 				f("does not include conf.d", "sed -i 's/include .*conf.d.*/#&/' /etc/nginx/nginx.conf", newer, "sed -i 's/#include/include/' /etc/nginx/nginx.conf")
 				f("No space left on device", "cp -r /etc/nginx/snippets /tmp/snippets; mount -t tmpfs -o nr_inodes=8 full /etc/nginx/snippets; cp /tmp/snippets/* /etc/nginx/snippets/", newer, "umount /etc/nginx/snippets")
-				f("does not take the new files", "touch /run/systemd/refuse-reload", newer, "rm /run/systemd/refuse-reload")
+				f("does not take the new files", "touch /run/systemd/refuse-reload", newer, ":")
 				f("no request through nginx was decided", "echo 'server { listen 81; include snippets/stile.conf; return 200; }' >/etc/nginx/conf.d/x.conf; mkdir -p /etc/nginx/snippets; touch /etc/nginx/snippets/stile.conf", newer,
 					"rm /etc/nginx/conf.d/x.conf /etc/nginx/snippets/stile.conf")
 			}
