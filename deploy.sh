@@ -135,10 +135,12 @@ need_go() {
 	go version >/dev/null || die "the fetched Go $wanted does not run"
 }
 
+# build makes the binary, by default bin/stile: the same bytes in every folder.
 build() {
+	local out=${1:-bin/stile}
 	say "building stile"
-	mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/stile .
+	mkdir -p "$(dirname "$out")"
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$out" .
 }
 
 try() {

@@ -15,8 +15,7 @@ fetch_binary() {
 	case $from in
 	"")
 		need_go
-		build
-		cp bin/stile "$work/stile"
+		build "$work/stile" # not in the checkout, which may be somebody else's
 		;;
 	https://* | http://*)
 		[ -n "$sum" ] || sum_beside

@@ -77,18 +77,26 @@ begin() {
 	note begin
 }
 
-# keep_previous copies what is installed now, for rollback.
+# keep_previous copies what is installed now, for rollback; and the first time what lies in the way,
+# which somebody has put there by hand.
 keep_previous() {
+	if [ -f "$LIB/files" ]; then
+		keep previous.new < <(printf '%s\n' "$LIB/files" && managed_files)
+	else
+		keep replaced < <(printf '%s\n' "${changed[@]}")
+		[ ! -d "$LIB/replaced" ] || warn "some files were there already; they are kept in $LIB/replaced"
+	fi
+}
+
+keep() {
 	local path
-	[ -f "$LIB/files" ] || return 0
-	note tree "$LIB/previous.new"
-	rm -rf "$LIB/previous.new"
-	mkdir "$LIB/previous.new"
+	note tree "$LIB/$1"
+	rm -rf "${LIB:?}/$1"
 	while read -r path; do
 		[ -e "$path" ] || continue
-		mkdir -p "$LIB/previous.new${path%/*}"
-		cp -a -- "$path" "$LIB/previous.new$path"
-	done < <(printf '%s\n' "$LIB/files" && managed_files)
+		mkdir -p "$LIB/$1${path%/*}"
+		cp -a -- "$path" "$LIB/$1$path"
+	done
 }
 
 # write_beside writes what has changed beside its place.

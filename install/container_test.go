@@ -44,4 +44,9 @@ END
 		>/tmp/serve.log; (sh /tmp/serve.sh >/tmp/serve.log 2>&1 </dev/null & echo $! >/tmp/serve.pid)
 		until grep -q msg=ready /tmp/serve.log; do :; done; cmp /srv/state/key /tmp/key`)
 	f("after a restart")
+
+	// The same machine with systemd after all: what was put there by hand is kept.
+	s.do(`kill $(cat /tmp/serve.pid); rm -r /run/stile; echo '# by hand' >>/etc/nginx/snippets/stile-gate.conf`)
+	s.install("stile")
+	s.do(`tail -n 1 /usr/local/lib/stile/replaced/etc/nginx/snippets/stile-gate.conf | grep 'by hand' && ! grep 'by hand' /etc/nginx/snippets/stile-gate.conf`)
 }

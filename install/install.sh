@@ -21,12 +21,12 @@ guarded() {
 	exec 9<"$NGINX"
 	flock -n 9 || die "another ./deploy.sh is at work"
 	rm -rf "${BINARY%/*}"/.stile-deploy.* # of a run that was killed
-	trap 'signal=129' HUP
-	trap 'signal=130' INT
-	trap 'signal=143' TERM
 	work=$(mktemp -d "${BINARY%/*}/.stile-deploy.XXXXXX") || die "nothing has been changed"
 	tree=$work/tree
 	mkdir "$tree"
+	trap 'signal=129' HUP
+	trap 'signal=130' INT
+	trap 'signal=143' TERM
 	set -m # a process group of its own: Ctrl-C on the terminal is for this process alone
 	{
 		trap farewell EXIT
@@ -50,8 +50,6 @@ guarded() {
 	if [ "$status" -ne 0 ] && [ "$1" != cmd_verify ] && [ -z "$dry" ] && [ -f "$LIB/undo" ]; then
 		if [ -n "$signal" ]; then fail "interrupted: undoing what was done"; else fail "undoing what was done"; fi
 		! undo || fail "everything is as it was before"
-	elif [ -n "$signal" ] && [ "$status" -ne 0 ]; then
-		fail "interrupted; nothing has been changed"
 	fi
 	[ ! -d "$LIB" ] || rmdir --ignore-fail-on-non-empty "$LIB"
 	rm -rf "$work"
@@ -73,8 +71,9 @@ need_machine() {
 
 # farewell says what a command was doing when it ended without a word of its own.
 farewell() {
-	local status=$?
-	[ "$status" -eq 0 ] || [ -n "$told" ] || fail "$command ended while $doing"
+	local status=$? rest=''
+	[ -f "$LIB/undo" ] || rest="; nothing has been changed"
+	[ "$status" -eq 0 ] || [ -n "$told" ] || fail "$command ended while $doing$rest"
 }
 
 # stage_release fills the tree with what this checkout installs.

@@ -45,6 +45,7 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o mode=755 run "$root/run"
 ip link set lo up
+echo 512 >/proc/sys/net/unix/max_dgram_qlen # as systemd does
 rm -rf "$root/etc/stile" "$root/var/lib/stile" "$root/usr/local/lib/stile" "$root/usr/local/bin/stile"
 mkdir -p "$root/run/systemd/system" "$root/stand-in/bin" "$root/srv/site"
 cp "$1" "$root/stand-in/bin/systemctl"
@@ -199,7 +200,7 @@ func (s *sandbox) changes() string {
 	s.t.Helper()
 	up := s.layer + "/up"
 	out, err := exec.Command("nsenter", "-t", fmt.Sprint(s.pid), "-m", "--", "find", up, "-mindepth", "1",
-		"(", "-path", up+"/stand-in", "-o", "-path", up+"/tmp", "-o", "-path", up+"/var/log", "-o", "-path", up+"/root", "-o", "-path", up+s.repo+"/bin", "-o", "-path", up+"/var/cache", ")", "-prune",
+		"(", "-path", up+"/stand-in", "-o", "-path", up+"/tmp", "-o", "-path", up+"/var/log", "-o", "-path", up+"/root", "-o", "-path", up+s.repo+"/bin", "-o", "-path", up+"/var/cache", "-o", "-path", up+"/var/lib/nginx", ")", "-prune",
 		"-o", "-printf", `%y %m %u:%g %P\n`).Output()
 	if err != nil {
 		s.t.Fatalf("listing the layer: %s", err)
