@@ -5,16 +5,26 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 TRY_PACKAGES=(nginx-light)
-TEST_PACKAGES=(nginx-light chromium wrk lynx w3m faketime git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps)
+TEST_PACKAGES=(nginx-light chromium wrk lynx w3m faketime git redis-server clang lld shellcheck curl gcc libc6-dev nodejs procps iproute2
+	git-lfs cgit fcgiwrap mediawiki php-fpm php-sqlite3 php-xml php-mbstring php-intl)
 
 usage() {
 	cat <<-TEXT
 		usage: ./deploy.sh COMMAND
 
+		  install        put stile beside the nginx of this machine (Debian, Ubuntu; root), or bring it up to this checkout:
+		                   --from FILE|URL   a released binary, checked against --sha256 SUM or the SHA256SUMS
+		                                     beside it; default: build it here
+		                   --preset NAME     what the first /etc/stile/stile.toml includes; default: generic
+		                   --dry-run         say what would be done
+		  verify         ask the running system whether stile does its work
+		  rollback       go back to the version before
+		  uninstall      take stile out; the site is served on. --purge: the configuration, key and state, too
 		  try [ARG...]   install nginx and Go where they are missing, build stile, and start a protected
 		                 demo site on 127.0.0.1 until Ctrl-C (ARG: those of 'stile try')
 		  build          install a Go toolchain if it is missing, and build bin/stile
-		  test [ARG...]  install what the tests need, then run all of them (ARG: for 'go test')
+		  test [ARG...]  install what the tests need, then run all of them (ARG: for 'go test');
+		                 --vm: those that boot a virtual machine with systemd, instead
 		  help           this text
 
 		Missing packages are installed with apt-get, which needs root or sudo.
@@ -23,10 +33,40 @@ usage() {
 
 say() { printf '%s\n' "$*" >&2; }
 
+# paint says a line, on a terminal in a colour.
+paint() {
+	local colour=$1
+	shift
+	if [ -t 2 ] && [ -z "${NO_COLOR:-}" ]; then
+		printf '\033[%sm%s\033[0m\n' "$colour" "$*" >&2
+	else
+		say "$*"
+	fi
+}
+
+command='' doing='starting' told=''
+
+# step says what is being done now; if it fails, that is named.
+step() {
+	doing=$*
+	paint 1 "$* ..."
+}
+good() { paint 32 "  ok: $*"; }
+warn() { paint 33 "  note: $*"; }
+fail() { paint 31 "deploy.sh: $*"; }
+
 die() {
-	say "deploy.sh: $*"
+	told=yes
+	fail "$*"
 	exit 1
 }
+
+# The install command, checked by shellcheck as one with this file.
+. install/install.sh
+. install/binary.sh
+. install/nginx.sh
+. install/change.sh
+. install/running.sh
 
 # install_packages installs those of the named Debian packages that are missing.
 install_packages() {
@@ -65,8 +105,10 @@ provided() {
 	nodejs) command -v node >/dev/null ;;
 	redis-server) command -v redis-server >/dev/null ;;
 	lld) command -v wasm-ld >/dev/null || command -v wasm-ld-14 >/dev/null ;;
+	iproute2) command -v ip >/dev/null ;;
 	procps) command -v ps >/dev/null ;;
 	libc6-dev) [ -e /usr/include/stdio.h ] ;;
+	cgit | mediawiki | php-*) dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q ' installed' ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
@@ -95,10 +137,12 @@ need_go() {
 	go version >/dev/null || die "the fetched Go $wanted does not run"
 }
 
+# build makes the binary, by default bin/stile: the same bytes in every folder.
 build() {
+	local out=${1:-bin/stile}
 	say "building stile"
-	mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/stile .
+	mkdir -p "$(dirname "$out")"
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$out" .
 }
 
 try() {
@@ -109,12 +153,16 @@ try() {
 }
 
 run_tests() {
+	if [ "${1:-}" = --vm ]; then
+		shift
+		exec vm/test.sh "$@"
+	fi
 	install_packages "${TEST_PACKAGES[@]}"
 	need_go
 	# From here on a missing program is a failure, not a skip.
 	export CI=true
 	say "shellcheck"
-	git ls-files '*.sh' .ci/run | xargs shellcheck
+	git ls-files '*.sh' .ci/run ':!install' | xargs shellcheck -x -a
 	say "gofmt, go vet"
 	local unformatted
 	unformatted=$(git ls-files '*.go' | xargs gofmt -l)
@@ -132,10 +180,45 @@ run_tests() {
 	go test -p 1 -timeout 20m "$@" "${apart[@]}"
 }
 
+# options reads what may follow install, verify, rollback and uninstall.
+options() {
+	while [ $# -gt 0 ]; do
+		case $command:$1 in
+		install:--from=* | install:--sha256=* | install:--preset=*)
+			set -- "${1%%=*}" "${1#*=}" "${@:2}"
+			continue
+			;;
+		install:--from | install:--sha256 | install:--preset)
+			[ -n "${2:-}" ] || wrong "$1 wants a value"
+			printf -v "$(sed 's/--//; s/sha256/sum/' <<<"$1")" %s "$2"
+			shift
+			;;
+		install:--dry-run) dry=yes ;;
+		uninstall:--purge) purge=yes ;;
+		*:-h | *:--help)
+			usage
+			exit
+			;;
+		*) wrong "$command does not know \"$1\"" ;;
+		esac
+		shift
+	done
+}
+
+# wrong ends the script when it was called wrongly.
+wrong() {
+	say "deploy.sh: $*; ./deploy.sh help says how it is called"
+	exit 2
+}
+
 main() {
-	local command=${1:-help}
+	command=${1:-help}
 	[ $# -eq 0 ] || shift
 	case $command in
+	install | verify | rollback | uninstall)
+		options "$@"
+		guarded "cmd_$command"
+		;;
 	try) try "$@" ;;
 	build)
 		need_go

@@ -13,7 +13,7 @@ import (
 // allowed is which packages of ours each package may import: one way only, so that the
 // decision can be read, tested and replayed without a server.
 var allowed = map[string][]string{
-	".":                      {"config", "cookie", "crawler", "decide", "geo", "key", "nginx", "nginx/lint", "replay", "server"},
+	".":                      {"config", "cookie", "crawler", "decide", "geo", "key", "nginx", "nginx/lint", "replay", "server", "systemd"},
 	"budget":                 {},
 	"botauth":                {"network"},
 	"bench/check":            {"config", "cookie", "key", "nginx", "server"},
@@ -39,8 +39,10 @@ var allowed = map[string][]string{
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
 	"replay":                 {"budget", "config", "decide", "decide/path", "network"},
-	"server":                 {"botauth", "budget", "config", "cookie", "crawler", "decide", "decide/mint", "decide/path", "geo", "key", "network", "pow", "server/page"},
+	"server":                 {"botauth", "budget", "config", "cookie", "crawler", "decide", "decide/mint", "decide/path", "geo", "key", "network", "pow", "server/page", "systemd"},
 	"server/page":            {"pow"},
+	"systemd":                {},
+	"vm/client":              {},
 }
 
 // TestImports holds the house's order of packages.

@@ -10,12 +10,14 @@ import (
 
 	"stile/config"
 	"stile/server"
+	"stile/systemd"
 )
 
 func serve(args []string) int {
 	f := flags("serve", "[-c FILE]", `Runs the daemon in the foreground. SIGHUP reads the configuration and the keys
 again; a broken file changes nothing. SIGTERM and SIGINT let open requests finish, for
-up to 5 s; a second one ends it at once.
+up to 5 s; a second one ends it at once. Under systemd it takes the sockets that it is
+handed, and says when it is ready and that it is alive.
 `)
 	file := f.String("c", "", "configuration `file`")
 	if status, done := parse(f, args); done {
@@ -23,6 +25,10 @@ up to 5 s; a second one ends it at once.
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP) // from the beginning: it must not end a daemon that starts
+	supervisor, err := systemd.FromEnvironment()
+	if err != nil {
+		return fail(err)
+	}
 	cfg, name, ok := load(*file)
 	if !ok {
 		return 1
@@ -32,7 +38,7 @@ up to 5 s; a second one ends it at once.
 		log.Info("no configuration file, using the defaults", "looked_for", defaultFile)
 	}
 	s, err := server.New(cfg, server.Options{
-		Version: version, Log: log,
+		Version: version, Log: log, Systemd: supervisor,
 		// A file that was not there at the start may be there now.
 		Load: func() (*config.Config, error) { return config.Load(configFile(*file)) },
 	})

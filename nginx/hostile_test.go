@@ -229,7 +229,7 @@ func TestTricksOnPublicPaths(t *testing.T) {
 			"/.stile/../check", "/.stile/%2e%2e/check", "/.stile/..%2fcheck", "/.stile%2f..%2fcheck", "/.stile/..;/check",
 			"/.stile/..%5ccheck", "/.stile/%252e%252e/check", "/.stile/%252e%252e%252fcheck", "/.stile/..%252fcheck",
 			"/check/../.stile/x", "/check/%2e%2e/.stile/x", "/challenge/../.stile/x", "/x/..//.stile/../refused",
-			"/check", "/challenge", "/refused", "/check?/.stile/", "/check#/../.stile/x", "/check%23/../.stile/x",
+			"/check", "/challenge", "/refused", "/self", "/.stile/../self", "/check?/.stile/", "/check#/../.stile/x", "/check%23/../.stile/x",
 			"/check%3f/../.stile/x", "/check;/../.stile/x", "http://stile/check", "http://stile/.stile/../check",
 			"http://stile/.stile/check", "/.stile/x?/../../check", "/.stile/x#/../../check", "/.STILE/x", "/.stile", "/.stile/",
 			"/.stile/http://stile/check", "/.stile/%20/check", "/.stile/\xff", "/.stile/%ff%2e", "/.stile/a%2fb%3fc%23d%25e",
@@ -265,7 +265,7 @@ func TestTricksOnPublicPaths(t *testing.T) {
 // inner path of the daemon's is an ordinary path of the site's.
 func TestInnerPathsBelongToTheSite(t *testing.T) {
 	w := start(t, plain(``))
-	for _, target := range []string{"/check", "/challenge", "/refused", "/metrics", "/debug/pprof/"} { // C143
+	for _, target := range []string{"/check", "/challenge", "/refused", "/self", "/metrics", "/debug/pprof/"} { // C143
 		r := w.Get(target)
 		if r.Body != "app GET "+target {
 			t.Errorf("%s: %q", target, r.Body)

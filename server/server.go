@@ -25,6 +25,7 @@ import (
 	"stile/decide"
 	"stile/decide/mint"
 	"stile/key"
+	"stile/systemd"
 )
 
 // readBuffer is larger than any header block that nginx passes on: its own limit for a
@@ -49,6 +50,7 @@ type Server struct {
 	version string
 	log     *slog.Logger
 	now     func() time.Time
+	systemd *systemd.Service
 
 	engine   *decide.Engine
 	gates    gates
@@ -68,6 +70,7 @@ type Options struct {
 	Version string
 	Log     *slog.Logger
 	Now     func() time.Time // default time.Now
+	Systemd *systemd.Service // what systemd has handed over, and is to be told; default: nothing
 }
 
 // New builds a daemon from a configuration, unless its rules do not do what its
@@ -76,7 +79,7 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	if failed := decide.Expectations(cfg); len(failed) > 0 {
 		return nil, errors.Join(failed...)
 	}
-	s := &Server{load: o.Load, started: cfg, version: o.Version, log: o.Log, now: o.Now}
+	s := &Server{load: o.Load, started: cfg, version: o.Version, log: o.Log, now: o.Now, systemd: o.Systemd}
 	if s.load == nil {
 		s.load = func() (*config.Config, error) { return config.Load(o.File) }
 	}
@@ -85,6 +88,9 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.systemd == nil {
+		s.systemd = new(systemd.Service)
 	}
 	s.facts.New = func() any { return new(facts) }
 	ring, made, err := key.LoadOrCreate(cfg.Key.File)
@@ -127,23 +133,28 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 // read again. ready is called once all listeners are open.
 func (s *Server) Run(ctx context.Context, reload <-chan struct{}, ready func()) error {
 	at := s.started.Listen
-	admin, err := listen(at.Admin, "admin")
+	admin, _, err := s.listener(at.Admin, "admin")
 	if err != nil {
 		return err
 	}
-	check, err := listen(at.Check, "check")
+	check, handedOver, err := s.listener(at.Check, "check")
 	if err != nil {
 		return errors.Join(err, admin.Close())
 	}
 	access := "loopback"
-	if file, ok := strings.CutPrefix(at.Check, "unix:"); ok {
+	if handedOver {
+		access = "whom stile.socket lets"
+	} else if file, ok := strings.CutPrefix(at.Check, "unix:"); ok {
 		if access, err = openToNginx(file, at.Group, s.log); err != nil {
 			return errors.Join(err, admin.Close(), check.Close())
 		}
 	}
-	lease, err := listenLease(at.Lease, at.Group, s.log)
+	lease, err := s.leaseSocket()
 	if err != nil {
 		return errors.Join(err, admin.Close(), check.Close())
+	}
+	if err := s.systemd.Left(); err != nil {
+		return errors.Join(err, admin.Close(), check.Close(), lease.Close())
 	}
 	s.log.Info("listening", "check", at.Check, "for", access, "lease", at.Lease, "admin", at.Admin)
 	return s.Serve(ctx, Listeners{check, admin, lease}, reload, ready)
@@ -174,6 +185,12 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 	if ready != nil {
 		ready()
 	}
+	s.systemd.Ready(s.inForce())
+	if s.systemd.Watchdog > 0 {
+		watching, end := context.WithCancel(ctx)
+		defer end()
+		go s.watch(watching, s.started.Listen.Check)
+	}
 	s.log.Info("ready", s.summary()...)
 	if s.engine.Policy().Observing() {
 		s.log.Warn("mode is observe: every request is let through, whatever the verdict")
@@ -185,7 +202,9 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 		case err := <-failed:
 			return fmt.Errorf("serving: %w", err)
 		case <-reload:
+			s.systemd.Reloading()
 			s.Reload()
+			s.systemd.Ready(s.inForce())
 		case <-unasked.C:
 			if s.stats.asked() == 0 {
 				s.log.Warn("nginx has asked nothing since the start: is the include in a server, and may nginx's workers open the socket?", "check", s.started.Listen.Check)
@@ -205,6 +224,7 @@ func (s *Server) Serve(ctx context.Context, at Listeners, reload <-chan struct{}
 // drain lets open requests finish.
 func (s *Server) drain(servers ...*fasthttp.Server) error {
 	s.log.Info("stopping")
+	s.systemd.Stopping()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	errs := make(chan error, len(servers))
@@ -227,6 +247,16 @@ func (s *Server) drain(servers ...*fasthttp.Server) error {
 func (s *Server) summary() []any {
 	st := s.state.Load()
 	return []any{"files", strings.Join(st.cfg.Files, " "), "mode", st.cfg.Mode.String(), "rules", s.engine.Policy().Len(), "key", st.ring.Fingerprint()}
+}
+
+// inForce is the same for `systemctl status`.
+func (s *Server) inForce() string {
+	st := s.state.Load()
+	text := fmt.Sprintf("%d rules, mode %s", s.engine.Policy().Len(), st.cfg.Mode)
+	if s.stats.reloadOK.Load() == 0 {
+		text += "; the last reload failed, this is what was in force before"
+	}
+	return text
 }
 
 // Handler is the whole of the daemon's nginx side, for tests and embedding.
@@ -268,7 +298,7 @@ func (s *Server) protocolError(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// handle serves nginx. check, challenge and refused answer to their exact raw target
+// handle serves nginx. check, challenge, refused and self answer to their exact raw target
 // only, so that no path of a client that nginx passes on can reach them.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer s.recovered(ctx)
@@ -282,6 +312,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		return
 	case "/refused":
 		s.refused(ctx)
+		return
+	case selfTarget:
+		s.self(ctx)
 		return
 	}
 	path, query, _ := bytes.Cut(target, []byte{'?'})

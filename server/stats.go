@@ -30,6 +30,8 @@ type stats struct {
 	protocolErrors *metrics.Counter
 	lines          [len(lineResults)]*metrics.Counter // of the lease log
 	saveErrors     *metrics.Counter
+	selfAnswered   *metrics.Counter
+	selfFailed     *metrics.Counter
 	reloads        *metrics.Counter
 	reloadErrors   *metrics.Counter
 	reloadOK       atomic.Int64
@@ -83,6 +85,8 @@ func newStats(s *Server) *stats {
 		st.lines[r] = counter("stile_lease_lines_total{result=%q}", name)
 	}
 	st.saveErrors = counter("stile_state_errors_total")
+	st.selfAnswered = counter("stile_self_checks_total{result=%q}", "answered")
+	st.selfFailed = counter("stile_self_checks_total{result=%q}", "failed")
 	st.reloads = counter("stile_config_reloads_total")
 	st.reloadErrors = counter("stile_config_reload_errors_total")
 	gauge := func(name string, f func() float64) { st.set.NewGauge(name, f) }
