@@ -60,6 +60,7 @@ type Message struct {
 
 // Options are what New needs.
 type Options struct {
+	Dir    string           // where keys are kept over a restart; "": nowhere
 	Fields []string         // the names of header fields that a request has beside the three of a signature
 	Log    *slog.Logger     // default: none
 	Now    func() time.Time // for directories; default time.Now
@@ -69,6 +70,7 @@ type Options struct {
 // use.
 type Verifier struct {
 	fields []string // in lower case
+	dir    string
 	log    *slog.Logger
 	now    func() time.Time
 
@@ -101,7 +103,7 @@ type listed struct {
 
 // New makes a verifier that lists nobody; see Set. Directories are fetched while Run runs.
 func New(o Options) *Verifier {
-	v := &Verifier{log: o.Log, now: o.Now, directories: map[string]*directory{}, wake: make(chan struct{}, 1)}
+	v := &Verifier{dir: o.Dir, log: o.Log, now: o.Now, directories: map[string]*directory{}, wake: make(chan struct{}, 1)}
 	for _, name := range o.Fields {
 		v.fields = append(v.fields, strings.ToLower(name))
 	}
@@ -119,7 +121,7 @@ func New(o Options) *Verifier {
 
 // Set replaces the agents, and the names of this site that signatures may be for, beside
 // the name that nginx has for the server: "www.example.org", "*.example.org". What is
-// known of a directory that stays is kept.
+// known of a directory is kept, and it is fetched again unless it just was.
 func (v *Verifier) Set(bots []Bot, hosts []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,9 +135,14 @@ func (v *Verifier) Set(bots []Bot, hosts []string) {
 		if origin == "" || stay[origin] != nil {
 			continue
 		}
-		if stay[origin] = v.directories[origin]; stay[origin] == nil {
-			stay[origin] = newDirectory(origin)
+		d := v.directories[origin]
+		if d == nil {
+			d = newDirectory(origin)
+			v.restoreLocked(d)
+		} else if d.failures > 0 || v.now().Unix() >= d.tried.Load()+int64(freshLeast/time.Second) {
+			d.next = time.Time{}
 		}
+		stay[origin] = d
 	}
 	v.directories = stay
 	v.compileLocked()

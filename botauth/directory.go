@@ -172,6 +172,9 @@ func (v *Verifier) Refresh(ctx context.Context) {
 func (v *Verifier) refresh(ctx context.Context, d *directory) {
 	found, fresh, err := fetch(ctx, d.origin)
 	v.apply(d, found, fresh, err)
+	if err == nil {
+		v.save(d.origin, found)
+	}
 	if v.fetched != nil {
 		v.fetched(d)
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -106,7 +107,7 @@ func New(cfg *config.Config, o Options) (*Server, error) {
 	}
 	s.crawlers = crawler.NewChecker(s.lists(cfg), crawler.NewResolver(cfg.Crawler.Resolver), s.now)
 	st.crawlers = s.crawlers
-	s.bots = botauth.New(botauth.Options{Fields: signedFields, Log: s.log, Now: s.now})
+	s.bots = botauth.New(botauth.Options{Fields: signedFields, Dir: filepath.Join(cfg.State.Dir, "bots"), Log: s.log, Now: s.now})
 	st.bots = s.bots
 	s.listBots(cfg)
 	if s.engine, err = decide.New(cfg); err != nil {
