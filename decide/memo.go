@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"slices"
+
 	"github.com/cespare/xxhash/v2"
 
 	"stile/config"
@@ -17,6 +19,9 @@ type Memo struct {
 	policy  *Policy
 	slots   []memoSlot // a power of two
 	address bool       // a rule looks at the address, or at what it is known to be
+	agent   bool       // or at the agent
+	host    bool
+	headers []int
 }
 
 type memoSlot struct {
@@ -35,6 +40,13 @@ func (e *Engine) NewMemo(c *config.Config, places int) *Memo {
 	for i := range c.Rules {
 		for r := &c.Rules[i].Match; r != nil; r = r.Not {
 			m.address = m.address || len(r.Network)+len(r.Crawler)+len(r.ASN)+len(r.Country) > 0
+			m.agent = m.agent || len(r.Agent)+len(r.Crawler) > 0
+			m.host = m.host || len(r.Host) > 0
+			for _, h := range r.Header {
+				if k := slices.Index(config.Headers[:], h.Name); !slices.Contains(m.headers, k) {
+					m.headers = append(m.headers, k)
+				}
+			}
 		}
 	}
 	return m
@@ -60,26 +72,27 @@ func (e *Engine) DecideFound(r *Request, f Found, now int64) Verdict {
 	return e.policy.Load().decideAs(r, f.found, now)
 }
 
-// key is a hash of everything that find looks at.
+// key is a hash of everything that find looks at: of what no rule looks at it may differ.
 func (m *Memo) key(r *Request) uint64 {
-	h := m.engine.seed
-	add := func(s string) { h = mix(h, xxhash.Sum64String(s)) }
-	add(r.Path)
-	add(r.Query)
-	add(r.Agent)
-	if r.Method != "GET" {
-		add(r.Method)
+	h := mix(m.engine.seed, xxhash.Sum64String(r.Path))
+	if r.Query != "" {
+		h = mix(h^1, xxhash.Sum64String(r.Query))
 	}
-	if r.Host != "" {
-		add(r.Host)
+	if r.Method != "GET" {
+		h = mix(h^2, xxhash.Sum64String(r.Method))
 	}
 	for i := range r.Alt {
-		add(r.Alt[i])
+		h = mix(h^3, xxhash.Sum64String(r.Alt[i]))
 	}
-	for i := range config.HeaderCount {
+	if m.agent {
+		h = mix(h^4, xxhash.Sum64String(r.Agent))
+	}
+	if m.host {
+		h = mix(h^5, xxhash.Sum64String(r.Host))
+	}
+	for _, i := range m.headers {
 		if r.Header[i] != "" {
-			h = mix(h, uint64(i)+1)
-			add(r.Header[i])
+			h = mix(h^uint64(i+6), xxhash.Sum64String(r.Header[i]))
 		}
 	}
 	if m.address {
