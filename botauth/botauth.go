@@ -4,8 +4,8 @@
 //
 // A signature proves who asks and no more. Only agents that the operator lists are known
 // here; a key is theirs because it was given with them, or because it is in the directory
-// at their origin, which is fetched aside, never while a request waits, and never because
-// a request names it.
+// at their origin, which is fetched aside, never while a request waits. A host that only a
+// request names is never asked.
 //
 // What it does not do: it does not remember nonces. Whoever gets hold of a signature can
 // send it again, to this site and for what it covers, until it expires: at most a day, or
