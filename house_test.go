@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"nginx/lint":             {"config", "decide/pattern", "nginx"},
 	"nginx/nginxtest":        {"nginx"},
 	"pow":                    {"key", "network"},
-	"replay":                 {"budget", "config", "decide", "decide/path", "network"},
+	"replay":                 {"budget", "config", "crawler", "decide", "decide/path", "geo", "network"},
 	"server":                 {"botauth", "budget", "config", "cookie", "crawler", "decide", "decide/mint", "decide/path", "geo", "key", "network", "pow", "server/page", "systemd"},
 	"server/page":            {"pow"},
 	"systemd":                {},

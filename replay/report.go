@@ -356,6 +356,12 @@ func (s *simulation) assumed() []string {
 	if miss := s.blind(); miss != "" {
 		say("Rules look at what the log does not have; it is taken to be absent: %s.", miss)
 	}
+	if s.look != nil && s.cfg.UsesCrawler() {
+		say("Who is a crawler is told by the lists of their addresses as they are now on this machine, not by DNS: those that only DNS can confirm count as unknown.")
+		if s.look.fault != nil {
+			say("A list could not be read: %v.", s.look.fault)
+		}
+	}
 	if !f.has[fieldTarget] && !f.has[fieldRequest] {
 		say("The log has $uri in place of the raw $request_uri: tricks in how a path is spelled cannot be seen.")
 	}

@@ -210,6 +210,9 @@ const (
 func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 	s := &simulation{cfg: c, feed: f, demands: newDemands(c.Meters), routes: map[string]*route{}, series: newSeries()}
 	var err error
+	if s.look, err = newLookups(c); err != nil {
+		return nil, err
+	}
 	if s.strict, err = decide.New(c); err != nil {
 		return nil, err
 	}
@@ -246,13 +249,18 @@ type finder struct {
 
 // shape is what of a record a decision sees.
 type shape struct {
-	part     bool // the log tells parts of pages from pages
-	referers bool // rules look at the Referer
+	part     bool     // the log tells parts of pages from pages
+	referers bool     // rules look at the Referer
+	look     *lookups // nil: no rule needs any
 }
 
 // fill makes what the decision works on of a record, as server/facts.go does of nginx's
 // headers; all but the caller.
 func (s *shape) fill(q *decide.Request, r *record) {
+	q.Look = nil
+	if s.look != nil {
+		q.Look = s.look
+	}
 	q.Path, q.Query, q.Alt = r.path, r.query, r.alt
 	q.Method, q.Host, q.Agent, q.Addr, q.From = r.method, r.host, r.agent, r.addr, r.from
 	if r.format != nil || q.Header != (decide.Header{}) {

@@ -503,3 +503,19 @@ func TestHeaders(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestCrawlers: who is a crawler is told by the lists, and that DNS was not asked is said.
+func TestCrawlers(t *testing.T) {
+	const cfg = "include = []\n[state]\ndir = \"/nonexistent\"\n[[rule]]\nname = \"spoofed\"\npath = \"/**\"\ncrawler = \"spoofed\"\ndo = \"deny\"\n[[rule]]\nname = \"genuine\"\npath = \"/**\"\ncrawler = \"verified\"\ndo = \"allow\"\n"
+	agent := func(name string) string {
+		return strings.Replace(line("192.0.2.1", 0, "GET / HTTP/1.1"), "test/1", name, 1)
+	}
+	const gptbot = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
+	r := run(t, cfg, Options{Logs: []string{write(t, "a.log", agent("x"), agent(gptbot), agent("Mozilla/5.0 (compatible; YandexBot/3.0; +http://yandex.com/bots)"))}})
+	if r.Verdicts[0] != (Verdicts{Allowed: 2, Refused: 1}) || len(r.Rules) != 2 || r.Rules[1].Name != "spoofed" && r.Rules[0].Name != "spoofed" {
+		t.Errorf("%+v %+v", r.Verdicts[0], r.Rules)
+	}
+	if got := strings.Join(r.Assumed, "\n"); !strings.Contains(got, "not by DNS") {
+		t.Error(got)
+	}
+}
