@@ -268,3 +268,108 @@ func each(m *Match, e *Expect, p, query string, tell func(bool)) {
 		tell(slices.ContainsFunc(m.Network, func(n netip.Prefix) bool { return n.Contains(a) }))
 	}
 }
+
+// A meter or gate that several presets have is the same in each: where two are included the
+// first one's counts.
+func TestPresetsAgreeOnNames(t *testing.T) {
+	meters, gates := map[string]Meter{}, map[string]Gate{}
+	for _, name := range Presets() {
+		c, err := Parse("test.toml", []byte(fmt.Sprintf("include = [%q]", "preset:"+name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range c.Meters {
+			m.Pos = Pos{}
+			if first, ok := meters[m.Name]; ok && !reflect.DeepEqual(m, first) {
+				t.Errorf("preset:%s: meter %+v, elsewhere %+v", name, m, first)
+			}
+			meters[m.Name] = m
+		}
+		for _, g := range c.Gates {
+			g.Pos = Pos{}
+			if first, ok := gates[g.Name]; ok && g != first {
+				t.Errorf("preset:%s: gate %+v, elsewhere %+v", name, g, first)
+			}
+			gates[g.Name] = g
+		}
+	}
+}
+
+// Presets that are included come after everything else, once, and in the end preset:generic,
+// whose last rule takes every request.
+func TestPresetsIncludePresets(t *testing.T) {
+	dir(t, map[string]string{"mine.toml": "include = ['preset:forge']\n" + ruleA, "other.toml": strings.Replace(ruleA, "\"a\"", "\"b\"", 1)})
+	good := func(include, want string, expects int) *Config {
+		t.Helper()
+		c, err := Parse("stile.toml", []byte("include = "+include))
+		if err != nil {
+			t.Errorf("%s: %v", include, err)
+			return &Config{}
+		}
+		if got := strings.Join(c.Files[1:], " "); got != want {
+			t.Errorf("%s: read %s, want %s", include, got, want)
+		}
+		if last := c.Rules[len(c.Rules)-1].Name; last != "generic/pages" {
+			t.Errorf("%s: the last rule is %q", include, last)
+		}
+		files := map[string]bool{}
+		for _, e := range c.Expects {
+			files[e.Pos.File] = true
+		}
+		if len(files) != expects {
+			t.Errorf("%s: expects of %v, want of %d files", include, files, expects)
+		}
+		return c
+	}
+	good("['preset:forge']", "preset:forge preset:generic", 1)
+	good("['preset:forge', 'preset:wiki']", "preset:forge preset:wiki preset:generic", 0)
+	good("['preset:forge', 'preset:generic']", "preset:forge preset:generic", 0)
+	good("['mine.toml', 'other.toml']", "mine.toml other.toml preset:forge preset:generic", 1)
+	bad := func(text, want string) {
+		t.Helper()
+		if _, err := Parse("stile.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	bad("include = ['preset:generic', 'preset:forge']", `stile.toml:1: include: 'preset:forge': "preset:generic" before it takes every request: leave that out, each preset brings it along`)
+	bad("include = ['preset:gitla']", `there is no such preset; there are "cgit", "forge", "generic", "gitlab", "gitweb", "packages" or "wiki": did you mean "gitlab"?`)
+}
+
+// A [[rule]] with a name and a mode and nothing else takes a preset's rule into observe mode, where it stands.
+func TestModeOfPresetsRules(t *testing.T) {
+	const observe = "include = ['preset:forge']\n[[rule]]\nname = 'forge/archive'\nmode = 'observe'\n"
+	plain, err := Parse("stile.toml", []byte("include = ['preset:forge']\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse("stile.toml", []byte(observe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Rules) != len(plain.Rules) {
+		t.Fatalf("%d rules, want %d", len(c.Rules), len(plain.Rules))
+	}
+	for i, r := range c.Rules {
+		want := plain.Rules[i]
+		if r.Name == "forge/archive" {
+			want.Mode, want.Pos = Observe, Pos{"stile.toml", 2}
+		}
+		if !reflect.DeepEqual(r, want) {
+			t.Errorf("rule %+v, want %+v", r, want)
+		}
+	}
+	got, rule := judge(t, c, &Expect{Method: "GET", Target: "/o/r/archive/v1.zip"})
+	if rule == "forge/archive" || got != "meter pages pages-hour" {
+		t.Errorf("what the rule would have taken: %q by %q", got, rule)
+	}
+	bad := func(text, want string) {
+		t.Helper()
+		if _, err := Parse("stile.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	bad(strings.Replace(observe, "archive", "archiv", 1), `stile.toml:2: rule "forge/archiv": it does not say what to do: write do = "meter" and meter = "…", or do = "allow", "challenge", "deny" or "trap"; a name and a mode alone are for a preset's rule: did you mean "forge/archive"?`)
+	bad(observe+observe[strings.Index(observe, "[["):], `stile.toml:6: rule "forge/archive": name = 'forge/archive': another rule sets the mode of this one (line 2): keep one`)
+	bad(strings.Replace(observe, "'observe'", "'obsrve'", 1), `want "enforce" or "observe"`)
+	bad("include = []\n[[rule]]\nname = 'mine'\nmode = 'observe'\n", "it does not say what to do")
+}

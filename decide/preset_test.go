@@ -254,3 +254,29 @@ func escapeKeys(q string) string {
 	}
 	return b.String()
 }
+
+// A preset's rule in observe mode counts what it would have refused, and its gate holds nobody.
+func TestPresetRuleObserved(t *testing.T) {
+	cfg, err := config.Parse("test.toml", []byte("include = ['preset:forge']\n[[rule]]\nname = 'forge/archive'\nmode = 'observe'\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := Expectations(cfg); len(failed) > 0 {
+		t.Errorf("the preset's own expects are no longer about it alone: %v", failed)
+	}
+	e, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &asks{t: t, e: e, now: start, addr: "192.0.2.1"}
+	for i := range 30 { // three times what forge/archive allows
+		if got := a.verdict("GET /o/r/archive/v1.zip"); got != "allow" {
+			t.Fatalf("request %d: %s", i, got)
+		}
+	}
+	e.Policy().Rules(func(name string, found, would uint64) {
+		if name == "forge/archive" && would == 0 || name == "generic/pages" && found != 30 {
+			t.Errorf("rule %s: found %d, would have refused %d", name, found, would)
+		}
+	})
+}
