@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -78,6 +79,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return page.Execute(w, &d)
 }
 
+// together keeps a number and its sign in one line.
+func together(s string) string { return strings.ReplaceAll(s, " %", "\u00a0%") }
+
 func orNone(s string) string {
 	if s == "" {
 		return "none"
@@ -88,12 +92,12 @@ func orNone(s string) string {
 func (r *Report) pageSection(s *section) pageSection {
 	p := pageSection{Title: s.title, Intro: s.intro, Lines: s.lines, After: s.after}
 	for _, c := range s.head {
-		p.Head = append(p.Head, pageColumn{c.name, c.right})
+		p.Head = append(p.Head, pageColumn{together(c.name), c.right})
 	}
 	for _, row := range s.rows {
 		var cells []cell
 		for i, text := range row {
-			c := cell{Text: text, Head: i == 0}
+			c := cell{Text: together(text), Head: i == 0}
 			switch {
 			case s.head[i].right:
 				c.Class = "r"
