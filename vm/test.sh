@@ -13,6 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 LIMIT=40m # for all of it; nothing waits that long unless something hangs
 OUT=$PWD/artifacts/vm
 WORK=
+running=() # processes that end with this one
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -57,20 +58,28 @@ boot() {
 	: >"$OUT/transcript.txt"
 	say "booting; the transcript is $OUT/transcript.txt"
 	tail -q -f "$OUT/transcript.txt" &
-	local shown=$!
+	running+=($!)
 	# -snapshot: what is written goes to temporary files, the image stays as it is.
 	timeout "$LIMIT" qemu-system-x86_64 -accel tcg -smp 1 -m 1024 -nodefaults -no-user-config -no-reboot -display none -snapshot \
 		-drive "file=$image/root.img,format=raw,if=virtio" -drive "file=$WORK/test.tar,format=raw,if=virtio" \
 		-kernel "$image/vmlinuz" -initrd "$image/initrd.img" -append 'root=/dev/vda ro console=ttyS0 quiet panic=-1' \
-		-serial "file:$OUT/console.txt" -serial "file:$OUT/transcript.txt" || say "the machine has ended with $?"
-	kill "$shown"
-	wait "$shown" 2>/dev/null || true
+		-serial "file:$OUT/console.txt" -serial "file:$OUT/transcript.txt" &
+	running+=($!)
+	wait $! || say "the machine has ended with $?"
+}
+
+# clean_up leaves no machine behind, whatever ends the script.
+clean_up() {
+	[ ${#running[@]} -eq 0 ] || kill "${running[@]}" 2>/dev/null || true
+	rm -rf "$WORK"
 }
 
 main() {
 	need qemu-system-x86_64 go git
 	WORK=$(mktemp -d)
-	trap 'rm -rf "$WORK"' EXIT
+	trap clean_up EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
 	local image
 	image=$(vm/image.sh)
 	pack
