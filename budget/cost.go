@@ -165,7 +165,7 @@ func (c *Costs) Teach(route, path uint64, cost Cost, now int64) {
 func (c *Costs) teachRoute(key uint64, l learned, period int64) {
 	c.mu.RLock()
 	r := c.routes[key]
-	nothingNew := r != nil && period <= r.period && l.max(r.worst) == r.worst
+	nothingNew := r != nil && period <= r.period && period >= r.period-1 && l.max(r.worst) == r.worst
 	c.mu.RUnlock()
 	if nothingNew {
 		return
@@ -178,6 +178,8 @@ func (c *Costs) teachRoute(key uint64, l learned, period int64) {
 	case r == nil:
 	case period > r.period:
 		r.period, r.before, r.worst = period, r.worst, l
+	case period < r.period-1: // a clock that was ahead: nothing would be forgotten until then
+		r.period, r.before, r.worst = period, r.worst.max(r.before), l
 	default:
 		r.worst = r.worst.max(l)
 	}

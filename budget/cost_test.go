@@ -57,6 +57,21 @@ func TestUnseenPathsCostTheMost(t *testing.T) {
 	expect(t, c, 3, mix(32), large, FromRoute)
 }
 
+// One lesson by a clock that is years ahead (a machine that has not asked for the time yet)
+// does not keep a route from forgetting for years.
+func TestLessonFromTheFuture(t *testing.T) {
+	c := NewCosts(1024, unseen)
+	small, large := Cost{256, time.Millisecond}, Cost{25 << 20, 2 * time.Second}
+	c.Teach(1, mix(1), large, lesson+1000*day)
+	for i := range int64(12) {
+		c.Teach(1, mix(2), small, lesson+i*day/8)
+		if i == 0 {
+			expect(t, c, 1, mix(3), large, FromRoute) // not forgotten at once either
+		}
+	}
+	expect(t, c, 1, mix(3), small, FromRoute)
+}
+
 func TestRisesAtOnceFallsSlowly(t *testing.T) {
 	c := NewCosts(1024, unseen)
 	teach := func(mib float64, took time.Duration) {
