@@ -92,6 +92,25 @@ func CutAny(gates []*Gate, id ID, now int64) (note Note, known bool) {
 	return note, known
 }
 
+// NoteOf is the note of a lease, in whichever of the gates know it. Nothing changes.
+func NoteOf(gates []*Gate, id ID) (note Note, known bool) {
+	for _, g := range gates {
+		g.mu.Lock()
+		l := g.ids[g.idBucket(&id)]
+		for l != nil && l.id != id {
+			l = l.nextID
+		}
+		if l != nil {
+			note, known = l.note, true
+		}
+		g.mu.Unlock()
+		if known {
+			break
+		}
+	}
+	return note, known
+}
+
 func (g *Gate) cut(id *ID, now int64) (Note, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

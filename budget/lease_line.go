@@ -58,8 +58,12 @@ func (l *Line) End() End {
 
 // Teaches tells whether the line, if it is of a plain GET, says what the request costs. It
 // does not if the client went away in the middle: that too has status 200 (nginx 1.22, with
-// and without proxy_ignore_client_abort), and the bytes until then.
-func (l *Line) Teaches() bool { return l.Status == 200 && l.Reached && l.Complete }
+// and without proxy_ignore_client_abort), and the bytes until then. Nor does it if the backend
+// has sent nothing: then nginx had the answer from elsewhere (proxy_cache_use_stale, an error
+// page with status 200), and the backend may have died of this very page.
+func (l *Line) Teaches() bool {
+	return l.Status == 200 && l.Reached && l.Complete && l.Cost.Bytes > 0
+}
 
 // maxLine is longer than any line that nginx writes for a request that has asked a
 // hundred backends.

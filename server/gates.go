@@ -176,7 +176,8 @@ func (g *gates) route(gate, rule string) uint32 {
 
 // path is the key of what was asked for. The query is part of it: of one page with
 // another query the cost is not known, and who asks cheaply by one must not teach that the
-// other is cheap.
+// other is cheap. For the same reason so is what a backend may choose a smaller answer by,
+// or read as another path: with status 200, too.
 func (g *gates) path(route uint32, r *decide.Request) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(g.seed ^ uint64(route))
@@ -184,17 +185,37 @@ func (g *gates) path(route uint32, r *decide.Request) uint64 {
 	d.WriteString(r.Path)
 	d.Write([]byte{0})
 	d.WriteString(r.Query)
+	for _, h := range answeredBy {
+		if v := r.Header[h]; v != "" {
+			d.Write([]byte{0, byte(h)})
+			d.WriteString(v)
+		}
+	}
+	for _, alt := range r.Alt {
+		d.Write([]byte{0, 0xff})
+		d.WriteString(alt)
+	}
 	return d.Sum64()
 }
 
+// answeredBy are the headers by which backends make a page, a part of it, or its data of one
+// URL. (By languages and encodings they make much the same.)
+var answeredBy = [...]int{config.HeaderAccept, config.HeaderXRequestedWith, config.HeaderHXRequest, config.HeaderTurboFrame}
+
 // cost is what a request costs in the gate's unit.
-func (n *gate) cost(path string, learned budget.Cost, from budget.Source, now int64) int64 {
+func (n *gate) cost(r *decide.Request, learned budget.Cost, from budget.Source, now int64) int64 {
 	c := &n.cfg
 	switch c.Cost {
 	case config.CostFixed:
 		return c.Fixed
 	case config.CostFile:
-		if size, ok := n.files.Size(path, now); ok {
+		size, ok := n.files.Size(r.Path, now)
+		for _, alt := range r.Alt { // the backend may read it so: the dearest counts
+			if other, found := n.files.Size(alt, now); found && (!ok || other > size) {
+				size, ok = other, true
+			}
+		}
+		if ok {
 			return budget.Scaled(size, c.Scale)
 		}
 		return c.Unseen

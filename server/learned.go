@@ -17,7 +17,9 @@ import (
 //	number of servers that tell of ends: 4 bytes, and a key of 8 for each
 //	the state of budget.Costs
 //
-// There are only keyed hashes in it, no paths and no addresses.
+// There are only hashes in it, no paths and no addresses. The seed is beside them, or they
+// would be of no use: who may read the file can find out whether a URL that he guesses has
+// been asked for.
 const (
 	learnedFile  = "learned"
 	learnedMagic = "stile learned 1\n"

@@ -82,6 +82,11 @@ func (s *Server) ended(datagram []byte) {
 	switch l.End() {
 	case budget.Working: // the lease's own end is nearer to the truth
 		s.stats.lines[workingLine].Inc()
+		// But the server does tell: were it taken for mute while its backend hangs, its leases
+		// would end after two seconds each.
+		if note, known := budget.NoteOf(set.all, l.ID); known {
+			s.gates.servers.ended(s.log, note.Host, now)
+		}
 		return
 	case budget.Cut:
 		s.stats.lines[cutLine].Inc()

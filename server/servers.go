@@ -47,11 +47,22 @@ func (s *servers) find(name []byte, now int64) (place uint32, told bool) {
 	key := xxhash.Sum64(name)
 	s.mu.RLock()
 	i, ok := s.byName[key]
+	unnamed := ok && s.list[i-1].name == "" && len(name) > 0
 	s.mu.RUnlock()
 	if !ok {
 		i = s.add(string(name), key, now)
+	} else if unnamed { // remembered over a restart
+		s.mu.Lock()
+		s.list[i-1].name = string(name)
+		s.mu.Unlock()
 	}
 	return i, s.list[i-1].told.Load()
+}
+
+func (s *servers) nameOf(b *serverBlock) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return b.name
 }
 
 func (s *servers) add(name string, key uint64, now int64) uint32 {
@@ -105,7 +116,7 @@ func (s *servers) given(log *slog.Logger, place uint32, now int64) {
 	if n >= firstLeases && since > firstTime && b.said.CompareAndSwap(false, true) {
 		log.Error("nginx has not told the end of any gated request of this server: each lease ends after "+unreleased.String()+
 			", so more may be in flight than the budget; does the server have an access_log of its own? then include snippets/stile-lease.conf beside it",
-			"server_name", b.name, "leases", n)
+			"server_name", s.nameOf(b), "leases", n)
 	}
 }
 
@@ -118,7 +129,7 @@ func (s *servers) ended(log *slog.Logger, place uint32, now int64) {
 	b.since.Store(0)
 	b.last.Store(now)
 	if !b.told.Swap(true) && b.said.Swap(false) {
-		log.Info("nginx tells the ends of gated requests of this server now", "server_name", b.name)
+		log.Info("nginx tells the ends of gated requests of this server now", "server_name", s.nameOf(b))
 	}
 }
 

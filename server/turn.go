@@ -25,7 +25,7 @@ func (s *Server) turn(c net.Conn, p *decide.Policy, f *facts, v decide.Verdict) 
 	route := s.gates.route(claim.Gate, claim.Rule)
 	path := s.gates.path(route, &f.req)
 	learned, from := s.gates.costs.Estimate(uint64(route), path)
-	cost := g.cost(f.req.Path, learned, from, now)
+	cost := g.cost(&f.req, learned, from, now)
 	// One at a time of a budget of one is no reason to ask for a proof.
 	if claim.MayProve && cost > g.cfg.Budget/2 && cost > 1 && !v.Again {
 		v = p.AskAtGate(&f.req, v)
