@@ -240,6 +240,7 @@ cmd_verify() {
 		why_not
 		die "stile does not do its work"
 	fi
+	[ -n "$unprotected" ] || say_holes
 	say_where
 }
 

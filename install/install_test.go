@@ -81,6 +81,17 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	}
 	contains(t, "verify", out, "requests to www.example.org (127.0.0.1:80, /etc/nginx/sites-enabled/default:1) are decided by this daemon", "net.unix.max_dgram_qlen is 10")
 
+	// What nginx keeps from being asked about is named.
+	s.write("/etc/nginx/sites-enabled/hole", "server { listen 81; include snippets/stile.conf; root /srv/site; location /gone/ { error_page 404 /404.html; } }")
+	s.reload()
+	out, status = s.deploy("verify")
+	if status != 0 {
+		t.Error("verify fails for a hole that is not its own")
+	}
+	contains(t, "verify", out, "stile check --nginx - has found errors", "/etc/nginx/sites-enabled/hole:1")
+	s.do("rm /etc/nginx/sites-enabled/hole")
+	s.reload()
+
 	// Nothing new.
 	running, files := s.running(), s.changes()
 	out, status = s.deploy("install")
@@ -102,13 +113,13 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	}
 
 	// And back, and forth.
-	for _, want := range []string{"stile", "newer"} {
+	for i, want := range []string{strings.Fields(running)[1], releaseSum(t, "newer")} {
 		out, status = s.deploy("rollback")
-		if status != 0 || !strings.Contains(s.running(), releaseSum(t, want)) {
-			t.Errorf("rollback to %s: %d", want, status)
+		if got := s.running(); status != 0 || !strings.Contains(got, want) {
+			t.Errorf("rollback %d: exit status %d; %s runs, want %s", i, status, got, want)
 		}
 		contains(t, "rollback", out, "runs again")
-		s.do(fmt.Sprintf(`[ "$(grep -c mine /etc/nginx/snippets/stile-guard.conf)" = %d ]`, map[string]int{"stile": 1, "newer": 0}[want]))
+		s.do(fmt.Sprintf(`[ "$(grep -c mine /etc/nginx/snippets/stile-guard.conf)" = %d ]`, 1-i))
 	}
 
 	// Out, while the line is still there, and a log format that uses a name.

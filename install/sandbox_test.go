@@ -3,8 +3,6 @@ package install
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -198,38 +196,28 @@ func (s *sandbox) write(file, text string) {
 // owner and sum. What every program may write is left out, and what useradd keeps for itself.
 func (s *sandbox) changes() string {
 	s.t.Helper()
-	up := s.layer + "/up"
-	out, err := exec.Command("nsenter", "-t", fmt.Sprint(s.pid), "-m", "--", "find", up, "-mindepth", "1",
-		"(", "-path", up+"/stand-in", "-o", "-path", up+"/tmp", "-o", "-path", up+"/var/log", "-o", "-path", up+"/root", "-o", "-path", up+s.repo+"/bin", "-o", "-path", up+"/var/cache", "-o", "-path", up+"/var/lib/nginx", ")", "-prune",
-		"-o", "-printf", `%y %m %u:%g %P\n`).Output()
+	const list = `cd "$1/up" && find . -mindepth 1 \( -path ./stand-in -o -path ./srv/release -o -path ./tmp -o -path ./root -o -path ".$2/bin" \
+		-o -path ./var/log -o -path ./var/cache -o -path ./var/lib/nginx \) -prune -o \( -type f -printf '%y %m %u:%g ' -exec sha256sum {} \; \) -o -printf '%y %m %u:%g -  %p\n'`
+	out, err := exec.Command("nsenter", "-t", fmt.Sprint(s.pid), "-m", "--", "/bin/sh", "-c", list, "list", s.layer, s.repo).Output()
 	if err != nil {
 		s.t.Fatalf("listing the layer: %s", err)
 	}
 	var lines []string
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSuffix(line, "\n")
-		part := strings.SplitN(line, " ", 4)
-		name := "/" + part[3]
+		what, name, _ := strings.Cut(line, "  .")
 		switch name {
 		case "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock", "/etc",
 			"/var/lib/stile/learned": // the daemon's own, at each stop
 			continue
 		}
-		switch part[0] {
-		case "d":
-			if _, err := os.Stat(name); err == nil {
-				continue // it is in the layer because of what is in it
-			}
-		case "f":
-			text, err := exec.Command("nsenter", "-t", fmt.Sprint(s.pid), "-m", "--", "cat", up+name).Output()
-			if err != nil {
-				s.t.Fatalf("reading %s: %s", name, err)
-			}
-			if below, err := os.ReadFile(name); err == nil && bytes.Equal(below, text) {
+		// Some are in the layer because of what is in them, or are again as they were.
+		if st, err := os.Lstat(name); err == nil && st.IsDir() && what[0] == 'd' {
+			continue
+		} else if err == nil && st.Mode().IsRegular() && what[0] == 'f' {
+			if text, err := os.ReadFile(name); err == nil && strings.HasSuffix(what, sum(text)) {
 				continue
 			}
-			sum := sha256.Sum256(text)
-			line += " " + hex.EncodeToString(sum[:8])
 		}
 		lines = append(lines, line)
 	}
