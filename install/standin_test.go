@@ -39,7 +39,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(systemctl(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	os.RemoveAll(released.dir)
+	os.Exit(status)
 }
 
 type answer struct {
