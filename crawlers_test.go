@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"stile/crawler"
@@ -14,8 +15,9 @@ import (
 )
 
 func TestCrawlersCommand(t *testing.T) {
-	answer := `{"prefixes":[{"ipv4Prefix":"9.9.9.0/24"}]}`
-	list := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
+	var answer atomic.Value
+	answer.Store(`{"prefixes":[{"ipv4Prefix":"9.9.9.0/24"}]}`)
+	list := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer.Load()) }))
 	defer list.Close()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stile.toml")
@@ -31,8 +33,11 @@ func TestCrawlersCommand(t *testing.T) {
 		}
 	}
 	f(0, "openai-user  nothing yet", "-c", file)
+	all, _, _ := stile(t, "crawlers", "-c", file)
 	for _, name := range crawler.Names() {
-		f(0, "\n"+name+" ", "-c", file)
+		if !strings.Contains("\n"+all, "\n"+name+" ") {
+			t.Errorf("%s is not in\n%s", name, all)
+		}
 	}
 	f(2, "want update", "-c", file, "updaet")
 	f(2, `there is no crawler "googel"; there are google,`, "update", "-c", file, "googel")
@@ -46,10 +51,11 @@ func TestCrawlersCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, answer = range []string{"", "<html>", `{"prefixes":[`, "10.0.0.0/8\n"} {
+	for _, broken := range []string{"", "<html>", `{"prefixes":[`, "10.0.0.0/8\n"} {
+		answer.Store(broken)
 		f(1, "the list stays as it was", "update", "-c", file, "bing")
 		if now, err := os.ReadFile(saved); err != nil || string(now) != string(before) {
-			t.Fatalf("%s has changed the list: %s %v", answer, now, err)
+			t.Fatalf("%s has changed the list: %s %v", broken, now, err)
 		}
 	}
 	brought := filepath.Join(dir, "brought")

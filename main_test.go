@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("STILE_TEST_RUN") == "1" {
 		os.Exit(run(os.Args[1:]))
 	}
+	// Tests send signals to what they start: a run under nohup must not hand on that they are
+	// ignored. What is caught here has its default there.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 
