@@ -38,6 +38,7 @@ type Source uint8
 
 const (
 	FromNothing Source = iota // nothing is known of the route
+	FromFew                   // the path has not been seen, and few others of the route: perhaps only cheap ones
 	FromRoute                 // the path has not been seen
 	FromPath
 )
@@ -50,8 +51,10 @@ const (
 //
 // A path that has not been seen costs what the most expensive path of its route has cost
 // lately: in the six hours of the last lesson, and in the six hours with a lesson before
-// those. Of a route that has not been seen every path costs what NewCosts was told. So a
-// swarm that asks for one new page each is let in as if each were the largest.
+// those. Of a route that has not been seen every path costs what NewCosts was told, and
+// as long as fewer than enoughPaths of its paths have been seen, at least that: the first
+// few may all be cheap. So a swarm that asks for one new page each is let in as if each
+// were the largest.
 //
 // It learns only what it is taught. That should be complete answers with status 200 to
 // plain GETs (see Line.Teaches): who could teach it less by asking for half a page, or
@@ -80,6 +83,8 @@ const (
 	// routeMemory is how long a route's most expensive path counts, at least.
 	routeMemory = int64(6 * time.Hour)
 	fall        = 16
+	// enoughPaths is how many paths of a route tell what its others may cost.
+	enoughPaths = 32
 )
 
 type costLock struct {
@@ -104,6 +109,7 @@ type costBucket [4]pathCost
 type route struct {
 	period        int64 // of routeMemory, of the last lesson
 	worst, before learned
+	seen          uint32 // new paths, enoughPaths at most
 }
 
 // NewCosts makes a table for at least that many paths, at 16 bytes each, rounded up to a
@@ -135,8 +141,11 @@ func (c *Costs) Estimate(route, path uint64) (Cost, Source) {
 		c.mu.RUnlock()
 		return c.unseen, FromNothing
 	}
-	cost := r.worst.max(r.before).cost()
+	cost, few := r.worst.max(r.before).cost(), r.seen < enoughPaths
 	c.mu.RUnlock()
+	if few {
+		return Cost{max(cost.Bytes, c.unseen.Bytes), max(cost.Time, c.unseen.Time)}, FromFew
+	}
 	return cost, FromRoute
 }
 
@@ -150,7 +159,8 @@ func (c *Costs) Teach(route, path uint64, cost Cost, now int64) {
 	for i < len(b)-1 && b[i].blocks != 0 && b[i].key != path {
 		i++
 	}
-	if e := &b[i]; e.key == path && e.blocks != 0 {
+	e, known := &b[i], false
+	if known = e.key == path && e.blocks != 0; known {
 		e.learned = learned{blocks: toward(e.blocks, l.blocks), micros: toward(e.micros, l.micros)}
 		if i > 0 {
 			b[i-1], b[i] = b[i], b[i-1]
@@ -159,13 +169,14 @@ func (c *Costs) Teach(route, path uint64, cost Cost, now int64) {
 		*e = pathCost{key: path, learned: l}
 	}
 	mu.Unlock()
-	c.teachRoute(route, l, now/routeMemory)
+	c.teachRoute(route, l, now/routeMemory, known)
 }
 
-func (c *Costs) teachRoute(key uint64, l learned, period int64) {
+func (c *Costs) teachRoute(key uint64, l learned, period int64, known bool) {
 	c.mu.RLock()
 	r := c.routes[key]
-	nothingNew := r != nil && period <= r.period && period >= r.period-1 && l.max(r.worst) == r.worst
+	nothingNew := r != nil && period <= r.period && period >= r.period-1 && l.max(r.worst) == r.worst &&
+		(known || r.seen >= enoughPaths)
 	c.mu.RUnlock()
 	if nothingNew {
 		return
@@ -182,6 +193,9 @@ func (c *Costs) teachRoute(key uint64, l learned, period int64) {
 		r.period, r.before, r.worst = period, r.worst.max(r.before), l
 	default:
 		r.worst = r.worst.max(l)
+	}
+	if r = c.routes[key]; r != nil && !known && r.seen < enoughPaths {
+		r.seen++
 	}
 	c.mu.Unlock()
 }

@@ -9,16 +9,16 @@ import (
 
 // The state of Costs, in little-endian binary:
 //
-//	"stile costs 1\n"
+//	"stile costs 2\n"
 //	number of routes, number of paths: 4 bytes each
-//	routes: key 8, period 8, worst 4 + 4, before 4 + 4
+//	routes: key 8, period 8, worst 4 + 4, before 4 + 4, paths seen 4
 //	paths: key 8, blocks 4, micros 4
 //	CRC-32 (IEEE) of all that
 const (
 	costMagic   = "stile costs "
-	costVersion = "1\n"
+	costVersion = "2\n"
 	costHeader  = len(costMagic) + len(costVersion) + 8
-	routeSize   = 32
+	routeSize   = 36
 	pathSize    = 16
 )
 
@@ -33,7 +33,7 @@ func (c *Costs) AppendState(dst []byte) []byte {
 	for key, r := range c.routes {
 		dst = le.AppendUint64(dst, key)
 		dst = le.AppendUint64(dst, uint64(r.period))
-		dst = r.before.append(r.worst.append(dst))
+		dst = le.AppendUint32(r.before.append(r.worst.append(dst)), r.seen)
 	}
 	c.mu.RUnlock()
 	paths := 0
@@ -78,7 +78,7 @@ func (c *Costs) Restore(state []byte) error {
 	rest := body[costHeader:]
 	for ; routes > 0; routes, rest = routes-1, rest[routeSize:] {
 		key := le.Uint64(rest)
-		r := &route{period: int64(le.Uint64(rest[8:])), worst: read(rest[16:]), before: read(rest[24:])}
+		r := &route{period: int64(le.Uint64(rest[8:])), worst: read(rest[16:]), before: read(rest[24:]), seen: min(le.Uint32(rest[32:]), enoughPaths)}
 		if fresh.routes[key] != nil || r.worst.blocks == 0 || r.worst.micros == 0 {
 			return fmt.Errorf("restoring costs: route %#x is there twice, or has no cost", key)
 		}

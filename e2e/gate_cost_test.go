@@ -59,7 +59,7 @@ func charged(s *site, k *kiln, method, target string, headers ...string) float64
 }
 
 // What a page has cost is what it costs the next time; a page that nobody has seen costs
-// as much as the dearest of its rule. Heads, ranges, errors and those who leave teach
+// as much as the dearest of its rule, once enough of them are known. Heads, ranges, errors and those who leave teach
 // nothing; what is learned outlives the daemon.
 func TestGateLearnsCosts(t *testing.T) {
 	t.Parallel()
@@ -100,8 +100,11 @@ unseen = "300KB"`)
 	f("a range has taught nothing", "GET", "/heavy/a", 50e3, 300e3)
 	f("it is known", "GET", "/heavy/a", 50e3, 50e3)
 	f("also for a head", "HEAD", "/heavy/a", 0, 50e3)
-	f("another is as the dearest", "GET", "/heavy/b", 200e3, 50e3)
-	f("of all", "GET", "/heavy/c", 1e3, 200e3)
+	f("of another that tells little", "GET", "/heavy/b", 200e3, 300e3)
+	for i := range 29 {
+		f("as long as few are known", "GET", fmt.Sprintf("/heavy/few/%d", i), 1e3, 300e3)
+	}
+	f("when enough are, it is as the dearest", "GET", "/heavy/c", 1e3, 300e3)
 	f("and with another query", "GET", "/heavy/c?x", 1e3, 200e3)
 	f("it is cheap itself", "GET", "/heavy/c", 20e3, 1e3)
 	f("it rises at once", "GET", "/heavy/c", 1e3, 20e3)
@@ -111,7 +114,7 @@ unseen = "300KB"`)
 	s.daemon.start()
 	f("after a restart", "GET", "/heavy/b", 200e3, 200e3)
 	f("after a restart, of what nobody has seen", "HEAD", "/heavy/d", 0, 200e3)
-	if n := s.daemon.metric("stile_table_entries", `"costs"`); n != 4 {
+	if n := s.daemon.metric("stile_table_entries", `"costs"`); n != 33 {
 		t.Errorf("%g entries", n)
 	}
 
@@ -123,6 +126,26 @@ unseen = "300KB"`)
 	s.daemon.start()
 	s.daemon.waitLog("learned anew", 1)
 	f("all is forgotten", "GET", "/heavy/b", 200e3, 300e3)
+}
+
+// One tiny page, the first that anybody has asked for, is no reason to let in all the others.
+func TestGateFirstLesson(t *testing.T) {
+	t.Parallel()
+	s, k := openKiln(t, `budget = "16MiB"
+free_below = "1MiB"
+per_caller = 0`)
+	warm(s, k)
+	for i := range 100 {
+		defer s.ask(i, "GET", fmt.Sprintf("/heavy/%d", i)).Close()
+	}
+	eventually(t, "all have asked", func() bool {
+		refused := s.daemon.metric("stile_gate_refused_total", "")
+		return s.daemon.metric("stile_gate_queue_length", "")+s.daemon.metric("stile_gate_leases", "")+refused == 100
+	})
+	if _, most, _ := k.counts(); most > 2 {
+		t.Errorf("%d of them are at work at once, by a budget for two", most)
+	}
+	k.finishAll()
 }
 
 // The cost is a file's size times a factor; there is no way out of the folder; a file that

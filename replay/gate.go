@@ -146,10 +146,14 @@ func (g *gate) cost(path string, learned budget.Cost, from budget.Source, now in
 		g.unseenCosts++
 		return c.Unseen
 	}
+	cost := budget.Scaled(learned.Bytes, c.Scale)
 	if c.Unit == config.Micros {
-		return budget.Scaled(learned.Time.Microseconds(), c.Scale)
+		cost = budget.Scaled(learned.Time.Microseconds(), c.Scale)
 	}
-	return budget.Scaled(learned.Bytes, c.Scale)
+	if from == budget.FromFew {
+		cost = max(cost, c.Unseen)
+	}
+	return cost
 }
 
 // advance lets time pass until now: leases end, waits are over.

@@ -223,10 +223,14 @@ func (n *gate) cost(r *decide.Request, learned budget.Cost, from budget.Source, 
 	if from == budget.FromNothing {
 		return c.Unseen
 	}
+	cost := budget.Scaled(learned.Bytes, c.Scale)
 	if c.Unit == config.Micros {
-		return budget.Scaled(learned.Time.Microseconds(), c.Scale)
+		cost = budget.Scaled(learned.Time.Microseconds(), c.Scale)
 	}
-	return budget.Scaled(learned.Bytes, c.Scale)
+	if from == budget.FromFew {
+		cost = max(cost, c.Unseen)
+	}
+	return cost
 }
 
 // lesson is what the end of a request teaches, if anything.
