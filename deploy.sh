@@ -76,6 +76,7 @@ install_packages() {
 	done
 	[ ${#missing[@]} -eq 0 ] && return 0
 	command -v apt-get >/dev/null || die "missing: ${missing[*]}; this machine has no apt-get, install them by hand"
+	[ -z "$dry" ] || die "missing: ${missing[*]}; without --dry-run they are installed now"
 	say "installing: ${missing[*]}"
 	local root=()
 	if [ "$(id -u)" -ne 0 ]; then
@@ -87,10 +88,10 @@ install_packages() {
 		# A server that comes with a package must not begin to listen on this machine: for the
 		# time of the installation dpkg is told to start none (policy-rc.d, Debian's own way).
 		policy=/usr/sbin/policy-rc.d
-		if [ ! -e "$policy" ]; then
+		if [ ! -e "$policy" ] || grep -q 'by deploy.sh of stile' "$policy"; then # ours: of a run that was killed
 			# shellcheck disable=SC2064 # expanded now, on purpose
 			trap "${root[*]} rm -f $policy" EXIT
-			printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+			printf '#!/bin/sh\n# by deploy.sh of stile, for a moment\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
 			"${root[@]}" chmod 755 "$policy"
 		fi
 		"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null

@@ -151,7 +151,7 @@ recover() {
 	fi
 	warn "an earlier run was killed half-way: undoing it first"
 	(
-		trap '' TERM
+		trap '' TERM PIPE
 		set +e
 		undo
 	) || die "the earlier run could not be undone; see above"

@@ -7,6 +7,7 @@ CONFIG=/etc/stile/stile.toml
 STATE=/var/lib/stile
 NGINX=/etc/nginx
 UNITS=/etc/systemd/system
+LOCK=/run/deploy.sh.lock
 
 from='' sum='' preset='' dry='' purge='' # of the command line
 work='' tree='' unprotected='' changed=()
@@ -18,7 +19,9 @@ nginx_version='' nginx_user='' nginx_group=''
 guarded() {
 	local status=0 signal='' worker
 	need_machine
-	exec 9<"$NGINX"
+	umask 077
+	exec 9>>"$LOCK" # root's alone: what others may read they can lock, too
+	umask 022
 	flock -n 9 || die "another ./deploy.sh is at work"
 	rm -rf "${BINARY%/*}"/.stile-deploy.* # of a run that was killed
 	work=$(mktemp -d "${BINARY%/*}/.stile-deploy.XXXXXX") || die "nothing has been changed"
@@ -44,7 +47,7 @@ guarded() {
 		wait "$worker" 2>/dev/null || status=$?
 		kill -0 "$worker" 2>/dev/null || break
 	done
-	trap '' INT TERM HUP
+	trap '' INT TERM HUP PIPE # PIPE: "| tee" is gone at Ctrl-C, too
 	set +e
 	if [ "$status" -ne 0 ] && [ -n "$signal" ]; then status=$signal; fi
 	if [ "$status" -ne 0 ] && [ "$1" != cmd_verify ] && [ -z "$dry" ] && [ -f "$LIB/undo" ]; then
@@ -108,6 +111,16 @@ check_config() {
 $said"
 }
 
+# check_way_back asks the same of the binary that runs: it is what would be started again.
+check_way_back() {
+	local said
+	if ! was_active || [ ! -x "$BINARY" ] || [ ! -e "$CONFIG" ]; then return 0; fi
+	said=$("$BINARY" check -c "$CONFIG" 2>&1) || die "the version that runs does not accept $CONFIG as it is now, and could not be started again if the new one failed.
+  Take out what it does not know, install, and put it in again; or stop it first, which leaves the site without stile: systemctl stop stile.socket stile
+  nothing has been changed:
+$said"
+}
+
 cmd_install() {
 	step "checking nginx and this machine"
 	recover
@@ -121,6 +134,7 @@ cmd_install() {
 	check_preset
 	stage_release
 	check_config
+	check_way_back
 	compare
 	need_space
 	need_free_sockets
@@ -155,12 +169,12 @@ $said"
 	nginx -T >"$work/nginx" 2>/dev/null
 	grep -qxF "# configuration file $NGINX/conf.d/stile.conf:" "$work/nginx" ||
 		die "$NGINX/nginx.conf does not include conf.d/*.conf: add 'include $NGINX/conf.d/*.conf;' to its http block"
-	! systemctl -q is-active stile.service || active=active
+	! was_active || active=active
 	! units_enabled || enabled=enabled
 	doing="starting stile.service"
 	[ -d "$STATE" ] || note tree "$STATE"
 	note units "$active" "$enabled"
-	if [ "$active" = inactive ] || has_changed "$BINARY" "$UNITS/stile.service" "$UNITS/stile.socket"; then
+	if ! systemctl -q is-active stile.service || has_changed "$BINARY" "$UNITS/stile.service" "$UNITS/stile.socket"; then
 		step "starting stile.service"
 		start_units || {
 			why_not
@@ -183,6 +197,9 @@ $said"
 	doing="asking through nginx"
 	verify_sites || die "the site is not protected"
 }
+
+# was_active tells whether stile is on. A daemon that is just being started again is not active, its socket is.
+was_active() { systemctl -q is-active stile.socket || systemctl -q is-active stile.service; }
 
 units_enabled() { systemctl -q is-enabled stile.socket 2>/dev/null && systemctl -q is-enabled stile.service 2>/dev/null; }
 
@@ -250,7 +267,7 @@ cmd_rollback() {
 	need_nginx
 	[ -d "$LIB/previous" ] || die "there is no earlier version to go back to; ./deploy.sh uninstall takes stile out"
 	cp -a "$LIB/previous/." "$tree/"
-	said=$("$tree$BINARY" check -c "$CONFIG" 2>&1) || die "the earlier binary does not accept $CONFIG as it is now; nothing has been changed:
+	said=$("$tree$BINARY" check -c "$CONFIG" 2>&1) || die "the earlier binary does not accept $CONFIG as it is now: take out what it does not know, or ./deploy.sh uninstall; nothing has been changed:
 $said"
 	compare
 	need_space
@@ -275,7 +292,10 @@ cmd_uninstall() {
 		left_over
 	} | LC_ALL=C sort -u)
 	[ "${#all[@]}" -gt 0 ] || [ -n "$purge" ] || die "stile is not installed here"
-	lines=$(lines_about_stile)
+	lines=$(lines_about_stile '(auth_request[ \\t]+["'"'"']?/[.]stile/|=[ \\t]*["'"'"']?@stile_)')
+	[ -z "$lines" ] || die "these lines ask by themselves for what stile brings, and requests would be answered 500 without it. Remove them first; nothing has been changed:
+  ${lines//$'\n'/$'\n'  }"
+	lines=$(lines_about_stile '(include[ \\t].*stile|[$]stile_|//stile[/;])')
 	changed=()
 	for path in "${all[@]}"; do
 		if [[ $path != "$NGINX"/* ]] || [ ! -e "$path" ]; then
@@ -298,7 +318,7 @@ $said"
 	note nginx
 	reload_nginx || die "nginx does not take the files without stile"
 	step "taking away the daemon"
-	! systemctl -q is-active stile.service || active=active
+	! was_active || active=active
 	! units_enabled || enabled=enabled
 	note units "$active" "$enabled"
 	stop_units
@@ -317,7 +337,8 @@ $said"
 	done
 	if [ -n "$purge" ]; then
 		rm -rf "${CONFIG%/*}" "$STATE"
-		! id stile >/dev/null 2>&1 || userdel stile
+		# A user of that name with another home was somebody else's before.
+		[ "$(getent passwd stile | cut -d : -f 6)" != "$STATE" ] || userdel stile
 		good "stile is uninstalled, and its configuration, key and state are gone"
 	else
 		good "stile is uninstalled; ${CONFIG%/*}, $STATE and the user stile are kept (--purge)"
@@ -345,12 +366,12 @@ left_over() {
 	done < <(cd nginx && printf 'conf.d/stile.conf\n' && find snippets -name '*.conf')
 }
 
-# lines_about_stile prints "file:line: text" for what the site's own files say about stile.
+# lines_about_stile prints "file:line: text" for the lines of the site's own files in which a pattern is.
 lines_about_stile() {
-	awk -v own="$(printf '%s\n' "$NGINX/conf.d/stile.conf"; cd nginx && find snippets -name '*.conf' -printf "$NGINX/%p\n")" '
+	awk -v pattern="^[^#]*$1" -v own="$(printf '%s\n' "$NGINX/conf.d/stile.conf"; cd nginx && find snippets -name '*.conf' -printf "$NGINX/%p\n")" '
 		BEGIN { n = split(own, o, "\n"); for (i = 1; i <= n; i++) ours[o[i]] = 1 }
 		/^# configuration file .*:$/ { file = substr($0, 22, length($0) - 22); begun = NR; next }
-		!(file in ours) && /^[^#]*(include[ \t].*stile|\$stile_|\/\/stile[\/;])/ {
+		!(file in ours) && $0 ~ pattern {
 			line = $0
 			sub(/^[ \t]+/, "", line)
 			print file ":" (NR - begun) ": " line

@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 	f("/run/stile/stile.sock is in use", "mkdir /run/stile; echo 'server { listen unix:/run/stile/stile.sock; }' >/etc/nginx/conf.d/x.conf; nginx -s reload; until curl -s --unix-socket /run/stile/stile.sock http://x/; do :; done", good, "rm /etc/nginx/conf.d/x.conf; nginx -s reload; while curl -s --unix-socket /run/stile/stile.sock http://x/; do :; done; rm -r /run/stile")
 	f("the disk is full: /usr/local/lib", "mount -t tmpfs -o size=4m full /usr/local/lib", good, "umount /usr/local/lib")
 	f("No space left on device", "mount -t tmpfs -o size=1m full /usr/local/bin", good, "umount /usr/local/bin")
-	f("another ./deploy.sh is at work", "flock /etc/nginx sleep 1000 & echo $! >/tmp/flock.pid; until ! flock -n /etc/nginx true; do :; done", good, "kill $(pgrep -P $(cat /tmp/flock.pid)); rm /tmp/flock.pid")
+	f("another ./deploy.sh is at work", "flock /run/deploy.sh.lock sleep 1000 & echo $! >/tmp/flock.pid; until ! flock -n /run/deploy.sh.lock true; do :; done", good, "kill $(pgrep -P $(cat /tmp/flock.pid)); rm /tmp/flock.pid")
 	out, status := s.try("setpriv --reuid nobody --regid nogroup --clear-groups ./deploy.sh " + good)
 	if status == 0 || !strings.Contains(out, "must be run as root") {
 		t.Errorf("as nobody: %d\n%s", status, out)

@@ -12,12 +12,15 @@ need_nginx() {
 $said"
 	nginx_version=$(sed -n 's,^nginx version: [^/]*/\([0-9.]*\).*,\1,p' <<<"$facts")
 	nginx -T >"$work/nginx" 2>/dev/null
-	nginx_user=$(awk '$1 == "user" { gsub(";", ""); print $2; exit }' "$work/nginx")
+	nginx_user=$(user_line 2)
 	[ -n "$nginx_user" ] || nginx_user=$(sed -n 's/.*--user=\([^ ]*\).*/\1/p' <<<"$facts")
 	nginx_user=${nginx_user:-nobody}
-	nginx_group=$(awk '$1 == "user" { gsub(";", ""); print $3; exit }' "$work/nginx")
+	nginx_group=$(user_line 3)
 	[ -n "$nginx_group" ] || nginx_group=$(id -gn -- "$nginx_user") || die "nginx's user $nginx_user does not exist"
 }
+
+# user_line is a word of nginx's line "user NAME [GROUP];".
+user_line() { awk -v n="$1" '$1 == "user" { sub(/;.*/, ""); gsub(/["\047]/, ""); print $n; exit }' "$work/nginx"; }
 
 # older tells whether nginx is older than a version.
 nginx_older() { [ "$nginx_version" != "$1" ] && [ "$(printf '%s\n' "$nginx_version" "$1" | sort -V | head -n 1)" = "$nginx_version" ]; }
@@ -27,7 +30,7 @@ nginx_older() { [ "$nginx_version" != "$1" ] && [ "$(printf '%s\n' "$nginx_versi
 reload_nginx() {
 	local main before child children tries
 	if ! systemctl -q is-active nginx; then
-		say "  nginx is not running, so it is not reloaded"
+		say "  nginx.service is not active, so nginx is not reloaded; one that was started in another way must be told by hand"
 		return 0
 	fi
 	main=$(systemctl show -p MainPID --value nginx)
@@ -47,14 +50,14 @@ reload_nginx() {
 # servers lists nginx's servers as servers.awk finds them, those with stile (1) or without (0).
 servers() { awk -v prefix="$NGINX/" -f install/servers.awk "$work/nginx" | awk -F '\t' -v want="$1" '$1 == want'; }
 
-# ask_server sends one request to a server's front page, as a visitor on this machine would.
+# ask_server sends one request to a server, as a visitor on this machine would.
 ask_server() {
-	local listen=$1 flags=$2 name=$3 scheme=http args=()
+	local listen=$1 flags=$2 name=$3 path=$4 scheme=http args=()
 	case $listen in
 	unix:*) args+=(--unix-socket "${listen#unix:}") ;;
 	*) args+=(--connect-to "::$listen") ;;
 	esac
 	[[ $flags != *ssl* ]] || scheme=https
 	[[ $flags != *proxy_protocol* ]] || args+=(--haproxy-protocol)
-	curl -gsk -o /dev/null --noproxy '*' --max-time 30 -A 'stile deploy.sh verify' "${args[@]}" "$scheme://$name/"
+	curl -gsk -o /dev/null --noproxy '*' --max-time 30 -A "$AGENT" "${args[@]}" "$scheme://$name$path"
 }

@@ -20,7 +20,7 @@ import (
 //	arm        a program for another machine
 //	short      the first half of it
 //	page.html  no program at all
-//	version, start, dies, other    see testdata/odd; other says that it is another version
+//	version, start, dies, keys, other    see testdata/odd; other says that it is another version
 func releases(t *testing.T) string {
 	t.Helper()
 	released.Do(func() {
@@ -36,6 +36,7 @@ func releases(t *testing.T) string {
 		odd("version", "-X main.fault=version")
 		odd("start", "-X main.fault=start")
 		odd("dies", "-X main.fault=dies")
+		odd("keys", "-X main.fault=keys")
 		odd("other", "-X main.version=0.0.9")
 		stile, err := os.ReadFile(filepath.Join(released.dir, "stile"))
 		if err != nil {

@@ -73,9 +73,16 @@ admin() {
 	esac
 }
 
-# checks prints how many of nginx's questions the daemon has answered; what it could not judge
-# because nginx said too little does not count.
-checks() { admin /metrics | awk '/^stile_checks_total\{/ && !/reason="misconfigured"/ { n += $2 } END { printf "%d\n", n }'; }
+AGENT='stile deploy.sh verify' # which the daemon counts apart
+
+# checks prints how many of this script's own questions have reached the daemon by way of nginx; those that it could not
+# judge because nginx said too little do not count. A binary from before this count, after a rollback, has only that of all.
+checks() {
+	admin /metrics | awk '
+		$1 == "stile_verify_checks_total" { own = $2; counted = 1 }
+		/^stile_checks_total\{/ && !/reason="misconfigured"/ { all += $2 }
+		END { printf "%d\n", counted ? own : all }'
+}
 
 # verify_daemon: the service runs, still runs some seconds later, and is the binary that was installed.
 verify_daemon() {
@@ -112,7 +119,7 @@ verify_socket() {
 	socket=$(listens | awk '$2 == "Stream" && /stile\.sock / { print $1; exit }')
 	before=$(checks)
 	verdict=$(setpriv --reuid "$nginx_user" --regid "$nginx_group" --init-groups -- \
-		curl -gsS --max-time 30 -o /dev/null -D - --unix-socket "$socket" \
+		curl -gsS --max-time 30 -A "$AGENT" -o /dev/null -D - --unix-socket "$socket" \
 		-H 'X-Original-URI: /' -H 'X-Original-Method: GET' -H 'X-Real-IP: 127.0.0.1' -H "X-Request-ID: $(od -An -tx1 -N16 /dev/urandom | tr -d ' \n')" \
 		-H 'X-Forwarded-Proto: http' -H 'X-Forwarded-Host: localhost' http://stile/check | sed -n 's/^X-Stile-Verdict: *//Ip') || {
 		fail "nginx's user $nginx_user cannot ask at $socket"
@@ -126,16 +133,17 @@ verify_socket() {
 }
 
 # verify_sites: a request through nginx to each server with stile's line is decided by this daemon. That the
-# site answers is not enough: it would also do so without stile.
+# site answers is not enough: it would also do so without stile. A path that nginx answers by return does not reach
+# stile, and often that is the front page: there are others.
 verify_sites() {
-	local with at listen flags name before tries asked=0 decided=0 answer
+	local with at listen flags name before tries asked=0 decided=0 answer paths=(/ /robots.txt /stile-verify)
 	while IFS=$'\t' read -r with at listen flags name; do
 		[ -n "$with" ] || continue
 		asked=$((asked + 1))
 		answer=no
 		for ((tries = 0; tries < 10; tries++)); do # workers of before the reload may take the first ones
 			before=$(checks)
-			if ask_server "$listen" "$flags" "$name" && [ "$(checks)" -gt "$before" ]; then
+			if ask_server "$listen" "$flags" "$name" "${paths[tries % 3]}" && [ "$(checks)" -gt "$before" ]; then
 				answer=yes
 				break
 			fi
@@ -145,7 +153,7 @@ verify_sites() {
 			decided=$((decided + 1))
 			good "requests to $name ($listen, $at) are decided by this daemon"
 		else
-			warn "GET / of $name ($listen, $at) was not asked about: does it answer by return, or has it an auth_request of its own?"
+			warn "none of ${paths[*]} of $name ($listen, $at) was asked about: does it answer by return, or has it an auth_request of its own?"
 		fi
 	done < <(servers 1)
 	if [ "$asked" -eq 0 ]; then
@@ -153,6 +161,7 @@ verify_sites() {
 		return 0
 	fi
 	[ "$decided" -gt 0 ] || {
+		systemctl -q is-active nginx || fail "nginx.service is not active: start it first"
 		fail "no request through nginx was decided by this daemon"
 		return 1
 	}

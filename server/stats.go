@@ -30,6 +30,7 @@ type stats struct {
 	protocolErrors *metrics.Counter
 	lines          [len(lineResults)]*metrics.Counter // of the lease log
 	saveErrors     *metrics.Counter
+	verified       *metrics.Counter
 	selfAnswered   *metrics.Counter
 	selfFailed     *metrics.Counter
 	reloads        *metrics.Counter
@@ -85,6 +86,7 @@ func newStats(s *Server) *stats {
 		st.lines[r] = counter("stile_lease_lines_total{result=%q}", name)
 	}
 	st.saveErrors = counter("stile_state_errors_total")
+	st.verified = counter("stile_verify_checks_total")
 	st.selfAnswered = counter("stile_self_checks_total{result=%q}", "answered")
 	st.selfFailed = counter("stile_self_checks_total{result=%q}", "failed")
 	st.reloads = counter("stile_config_reloads_total")

@@ -10,7 +10,7 @@ import (
 
 // Set by the linker.
 var (
-	fault   string // "version", "start" or "dies"
+	fault   string // "version", "start", "dies" or "keys"
 	version string // what it says it is
 )
 
@@ -25,6 +25,8 @@ func main() {
 		os.Exit(1)
 	case verb == "version" && version != "":
 		fmt.Println("stile", version)
+		return
+	case verb == "check" && fault == "keys": // it knows every key
 		return
 	case verb == "serve" && fault == "start":
 		fmt.Fprintln(os.Stderr, "cannot start")
