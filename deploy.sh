@@ -171,13 +171,13 @@ run_tests() {
 	go vet ./...
 	build
 	say "tests with the race detector"
-	local apart=(stile/e2e stile/server/page)
+	local apart=(stile/e2e stile/server/page stile/install)
 	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -race -timeout 20m "$@"
 	say "once more without the race detector: the tests that count allocations"
 	go list ./... | grep -vxF "$(printf '%s\n' "${apart[@]}")" | xargs go test -timeout 10m -run 'Alloc' "$@"
-	# Those with a browser, one after the other: what they drive is other programs, and a
-	# second browser beside them would only be in their way.
-	say "tests with a browser"
+	# One after the other, without the race detector: what they drive is other programs, and
+	# a second browser beside them would only be in their way.
+	say "tests of the whole: the installation, the pages, the site"
 	go test -p 1 -timeout 20m "$@" "${apart[@]}"
 }
 

@@ -79,21 +79,22 @@ func TestHangup(t *testing.T) {
 	stop()
 }
 
-// Its end is seen also after it has sent something that nobody has read yet.
-func TestHangupAfterBytes(t *testing.T) {
+// Its end is seen also while something lies there that nobody has read yet.
+func TestHangupBehindBytes(t *testing.T) {
 	here, there := pair(t)
-	gone, stop := watchHangup(here)
 	if _, err := there.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 1)
-	if !stop() {
-		gone, stop = watchHangup(here)
+	_, stop := watchHangup(here)
+	there.Close()
+	if stop() {
+		t.Error("closed, and there is something to read")
 	}
+	b := make([]byte, 1)
 	if _, err := here.Read(b); err != nil {
 		t.Fatal(err)
 	}
-	there.Close()
+	gone, stop := watchHangup(here)
 	select {
 	case <-gone:
 	case <-time.After(20 * time.Second):
