@@ -277,3 +277,26 @@ per_caller = 0`), gateSite)
 		t.Errorf("%g were cut off", n)
 	}
 }
+
+// A client that announces a body and never sends it holds a place that nothing is done in:
+// no longer than the slowest page of the rule, though its own URL is not known.
+func TestGateBodyThatNeverComes(t *testing.T) {
+	t.Parallel()
+	s, k := openKiln(t, `budget = 2
+per_caller = 0
+lease = "1h"`)
+	k.finishAll()
+	for i := range 40 { // the rule is known
+		if r := s.answer(s.ask(i, "GET", fmt.Sprintf("/heavy/known%d", i), proven), "GET"); r.Status != 200 {
+			t.Fatal(r.Status)
+		}
+	}
+	s.leases(0)
+	for i := range 2 {
+		s.ask(100+i, "GET", fmt.Sprintf("/heavy/new%d", i), proven, "Content-Length: 1000")
+	}
+	s.leases(2)
+	if r := s.visitor().get("/heavy/next"); r.Status != 200 {
+		t.Errorf("the next visitor: %d", r.Status)
+	}
+}

@@ -32,6 +32,12 @@ var errLearned = errors.New("this is not what stile has learned, or another vers
 // good as none: it is said, and learning begins anew.
 func (s *Server) restore() {
 	file := filepath.Join(s.started.State.Dir, learnedFile)
+	// What a save leaves behind that was killed.
+	if left, err := filepath.Glob(file + ".new-*"); err == nil {
+		for _, name := range left {
+			os.Remove(name)
+		}
+	}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return

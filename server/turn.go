@@ -44,7 +44,9 @@ func (s *Server) turn(c net.Conn, p *decide.Policy, f *facts, v decide.Verdict) 
 	switch {
 	case !told:
 		r.Lease = unreleased
-	case from == budget.FromPath:
+	case from == budget.FromPath, from == budget.FromRoute:
+		// Of a path that is not known, as long as the slowest of its rule: a client that is
+		// admitted and then sends or reads nothing holds a place no longer than that.
 		r.Expected = learned.Time
 	}
 	if plainGet(&f.req) {
