@@ -144,9 +144,9 @@ func (a Answer) String() string {
 //
 // A lease that nobody releases ends by itself: after Options.Lease, or, where it is known
 // how long the backend should take, after three times that, but at least a second. That
-// is stretched by as much as the backend has lately been slower than expected; and if
-// nothing at all has been released since the lease was given, it lasts ten seconds at
-// least, for then perhaps the backend stands still.
+// is stretched by as much as the backend has lately been slower than expected. And while
+// nothing at all is released each round of leases lasts twice as long as the one before:
+// perhaps the backend stands still, perhaps those who read are slow.
 //
 // It does not guarantee that the backend is idle when a lease has ended by itself, nor
 // fairness between callers beyond Options.PerCaller.
@@ -179,6 +179,7 @@ type Gate struct {
 	heldFrom int64   // when the first of them was given
 	slowness float64 // of the backend, at least 1: how many times as long as expected it takes
 	released int64   // when a lease was last released
+	round    uint8   // of leases that ended by themselves, since then
 	inQueue  [lanes]int
 	late     queue // leases that ended by themselves, the oldest first
 	memory   [][]lease

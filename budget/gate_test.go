@@ -704,34 +704,40 @@ func TestLeaseOfASlowBackend(t *testing.T) {
 	s.later(1117 * time.Millisecond)
 	s.inFlight(0)
 
-	// The backend stands still: nobody is let in for ten seconds.
+	// The backend stands still: each round of three waits twice as long.
 	for _, name := range []string{"d", "e", "f"} {
 		quick(name, Admitted)
 	}
-	quick("g", Waiting)
-	s.later(9900 * time.Millisecond)
-	s.still("g: waiting")
+	for _, name := range []string{"g", "h", "i", "j"} {
+		quick(name, Waiting)
+	}
+	s.later(1517 * time.Millisecond)
+	s.still("g: admitted, h: admitted, i: admitted, j: waiting")
+	s.later(2900 * time.Millisecond)
+	s.still("j: waiting")
+	s.later(117 * time.Millisecond)
+	s.still("j: admitted")
 	// It was only slow, by twenty times: so are the others.
-	release("d", 10*time.Second, Released)
-	s.still("g: admitted")
-	quick("h", Waiting)
-	s.later(20 * time.Second)
-	s.still("h: waiting")
-	s.later(10200 * time.Millisecond)
-	s.still("h: admitted")
+	s.later(10 * time.Millisecond)
+	release("d", 10*time.Second, Late)
+	quick("k", Admitted)
+	quick("l", Admitted)
+	quick("m", Waiting)
+	s.later(29 * time.Second)
+	s.still("m: waiting")
+	s.later(1017 * time.Millisecond)
+	s.still("m: admitted")
 	// It takes a while to be trusted again.
-	release("e", 500*time.Millisecond, Late)
 	for range 40 {
 		quick("again", Admitted)
 		release("again", 500*time.Millisecond, Released)
 		delete(s.ids, "again")
 	}
-	release("g", 500*time.Millisecond, Late)
-	release("h", 500*time.Millisecond, Released)
-	quick("i", Admitted)
+	release("m", 500*time.Millisecond, Released)
+	quick("n", Admitted)
 	s.later(100 * time.Millisecond)
-	quick("j", Admitted)
-	release("j", 500*time.Millisecond, Released)
-	s.later(1500 * time.Millisecond)
+	quick("o", Admitted)
+	release("o", 500*time.Millisecond, Released)
+	s.later(1700 * time.Millisecond)
 	s.inFlight(0)
 }

@@ -31,6 +31,7 @@ type lease struct {
 	lane   Lane
 	free   bool
 	hold   bool
+	round  uint8 // see Gate.round
 	calls  int32 // of Admit that have been told of it or wait for it
 
 	use  uint32 // of this piece of memory
@@ -142,9 +143,10 @@ const (
 	maxSlowness = 100
 )
 
-// learn counts how long the backend took: being slow counts at once, being quick again an
+// learn counts that the backend has come to an end, and how long it took: being slow counts at once, being quick again an
 // eighth each time.
 func (g *Gate) learn(l *lease, took time.Duration) {
+	g.round = 0
 	if took <= 0 || l.expected <= 0 {
 		return
 	}
@@ -152,9 +154,8 @@ func (g *Gate) learn(l *lease, took time.Duration) {
 	g.slowness = max(x, g.slowness-(g.slowness-x)/8)
 }
 
-// silence is how long a lease lasts at least that could end earlier, if nothing has been
-// released since it was given.
-const silence = 10 * time.Second
+// maxRound is up to where rounds of leases that nobody releases become longer.
+const maxRound = 6
 
 // lasts is until when a lease lasts whose end has come, but whose backend may be slow.
 func (g *Gate) lasts(l *lease) int64 {
@@ -163,7 +164,7 @@ func (g *Gate) lasts(l *lease) int64 {
 	}
 	d := time.Duration(min(float64(Cost{Time: l.expected}.Lease(g.o.Lease))*g.slowness, float64(g.o.Lease)))
 	if g.released <= l.since {
-		d = max(d, min(silence, g.o.Lease))
+		d = min(d<<l.round, g.o.Lease)
 	}
 	return roundUp(l.since + int64(d))
 }
@@ -186,7 +187,7 @@ func (g *Gate) release(id *ID, took time.Duration, now int64, unknown uint64) (N
 	note, r := l.note, Released
 	if l.state == given {
 		g.released = now
-		if l.expected != 0 {
+		if l.expected != 0 || g.round != 0 {
 			g.learn(l, took)
 		}
 		g.end(l)
@@ -218,6 +219,9 @@ func (g *Gate) releaseOther(l *lease, took time.Duration, now int64) Release {
 // give turns a place into a lease.
 func (g *Gate) give(l *lease, length time.Duration, now int64) {
 	l.state, l.since = given, now
+	if l.expected != 0 {
+		l.round = g.round
+	}
 	l.end = roundUp(now + int64(length))
 	if l.end < g.firstEnd {
 		g.firstEnd = l.end
@@ -273,6 +277,9 @@ func (l *lease) leaveCaller() {
 // expire ends a lease by its own end, and remembers it.
 func (g *Gate) expire(l *lease) {
 	g.counts.Expired++
+	if l.expected > 0 && g.released <= l.since {
+		g.round = min(max(g.round, l.round+1), maxRound)
+	}
 	g.end(l)
 	if l.id == (ID{}) {
 		g.forget(l)

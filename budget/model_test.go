@@ -21,6 +21,7 @@ type model struct {
 	heldFrom int64 // when the first of the holds in flight was admitted
 	slowness float64
 	released int64
+	round    int
 }
 
 type place struct {
@@ -32,6 +33,7 @@ type place struct {
 	length   time.Duration
 	end      int64
 	expected time.Duration
+	round    int
 	waiters  []*modelWaiter
 	calls    int
 }
@@ -99,7 +101,7 @@ func (m *model) admit(p *place) {
 	if p.hold() && m.heldCost() == 0 {
 		m.heldFrom = m.now
 	}
-	p.admitted, p.since = true, m.now
+	p.admitted, p.since, p.round = true, m.now, m.round
 	p.end = m.now + int64(p.length)
 	p.end += (tick - p.end%tick) % tick
 }
@@ -140,6 +142,9 @@ func (m *model) time(now int64) {
 		}
 		if p.admitted && p.end <= now {
 			m.counts.Expired++
+			if p.expected > 0 && m.released <= p.since {
+				m.round = min(max(m.round, p.round+1), 6)
+			}
 			m.remove(p)
 			if p.r.ID != (ID{}) {
 				m.late = append(m.late, p)
@@ -173,21 +178,21 @@ func (m *model) forgetLate(id ID) (was *place) {
 }
 
 // lasts: a lease with an expected time lasts three times that, at least a second, times
-// the slowness; at least ten seconds while nothing is released; at most as long as any.
+// the slowness; twice as long each round while nothing is released; at most as long as any.
 func (m *model) lasts(p *place) int64 {
 	if p.expected == 0 {
 		return p.end
 	}
 	d := time.Duration(float64(max(3*p.expected, time.Second)) * m.slowness)
 	if m.released <= p.since {
-		d = max(d, 10*time.Second)
+		d = min(d, m.o.Lease) << p.round
 	}
 	end := p.since + int64(min(d, m.o.Lease))
 	return end + (tick-end%tick)%tick
 }
 
 func (m *model) learn(p *place, took time.Duration) {
-	m.released = m.now
+	m.released, m.round = m.now, 0
 	if took > 0 && p.expected > 0 {
 		x := min(max(float64(took)/float64(max(p.expected, 100*time.Millisecond)), 1), 100)
 		m.slowness = max(x, m.slowness-(m.slowness-x)/8)

@@ -18,9 +18,11 @@ import (
 // asks for one gets it.
 func TestC117Archives(t *testing.T) {
 	t.Parallel()
-	s, k := openKiln(t, `budget = 4
+	s := build(t, gateRules(`budget = 4
 queue = 64
-wait = "20s"`)
+wait = "20s"`), nginxtest.Options{Site: gateSite, Connections: 4096})
+	s.daemon.start()
+	k := newKiln(s)
 	k.finishAll() // each takes as long as it takes
 	var mu sync.Mutex
 	codes := map[int]int{}
