@@ -145,8 +145,8 @@ func (a Answer) String() string {
 // A lease that nobody releases ends by itself: after Options.Lease, or, where it is known
 // how long the backend should take, after three times that, but at least a second. That
 // is stretched by as much as the backend has lately been slower than expected. And while
-// nothing at all is released each round of leases lasts twice as long as the one before:
-// perhaps the backend stands still, perhaps those who read are slow.
+// nothing at all is released each round of leases lasts twice as long as the one before,
+// up to eight times: perhaps the backend stands still, perhaps those who read are slow.
 //
 // It does not guarantee that the backend is idle when a lease has ended by itself, nor
 // fairness between callers beyond Options.PerCaller.

@@ -155,7 +155,7 @@ func (g *Gate) learn(l *lease, took time.Duration) {
 }
 
 // maxRound is up to where rounds of leases that nobody releases become longer.
-const maxRound = 6
+const maxRound = 3
 
 // lasts is until when a lease lasts whose end has come, but whose backend may be slow.
 func (g *Gate) lasts(l *lease) int64 {

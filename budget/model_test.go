@@ -21,7 +21,7 @@ type model struct {
 	heldFrom int64 // when the first of the holds in flight was admitted
 	slowness float64
 	released int64
-	round    int
+	round    uint8
 }
 
 type place struct {
@@ -33,7 +33,7 @@ type place struct {
 	length   time.Duration
 	end      int64
 	expected time.Duration
-	round    int
+	round    uint8
 	waiters  []*modelWaiter
 	calls    int
 }
@@ -143,7 +143,7 @@ func (m *model) time(now int64) {
 		if p.admitted && p.end <= now {
 			m.counts.Expired++
 			if p.expected > 0 && m.released <= p.since {
-				m.round = min(max(m.round, p.round+1), 6)
+				m.round = min(max(m.round, p.round+1), maxRound)
 			}
 			m.remove(p)
 			if p.r.ID != (ID{}) {
