@@ -53,7 +53,7 @@ func TestFetch(t *testing.T) {
 			http.Redirect(w, r, elsewhere.URL+wellKnown, status)
 		})
 	}
-	f("a redirect on the same host", "which is not followed", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", 302) })
+	f("a redirect on the same host", "which is not followed", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) })
 	f("HTML", "not a directory of keys", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<!doctype html><title>x</title>") })
 	f("HTML as a directory", "not a JSON Web Key Set", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", mediaType)

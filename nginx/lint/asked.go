@@ -200,9 +200,6 @@ func (l *linter) checkIntercept(s *scope) {
 		d.name+" off;    if the application's own pages matter here")
 }
 
-// verdictVariables are what the pages of stile live from.
-var verdictVariables = []string{"$stile_verdict", "$stile_status", "$stile_lease"}
-
 // checkVerdictVariables: auth_request_set is inherited all or nothing.
 func (l *linter) checkVerdictVariables(s *scope) {
 	list, from := s.nearestScope("auth_request_set")
