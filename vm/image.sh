@@ -15,12 +15,17 @@ die() {
 	exit 1
 }
 
-# mirror is the Debian mirror that apt uses on this machine, else the general one.
+# mirror is the Debian mirror that apt uses on this machine, or $MIRROR.
 mirror() {
-	local uri
+	local uri=${MIRROR:-}
+	[ -z "$uri" ] || {
+		printf '%s\n' "$uri"
+		return
+	}
 	# shellcheck disable=SC2016 # apt's own names
 	uri=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' "Codename: $RELEASE" 'Component: main' 2>/dev/null | head -n 1) || true
-	printf '%s\n' "${uri:-http://deb.debian.org/debian/}"
+	[ -n "$uri" ] || die "apt knows no mirror of Debian $RELEASE on this machine: say one, MIRROR=URL vm/image.sh"
+	printf '%s\n' "$uri"
 }
 
 build() {
