@@ -44,7 +44,6 @@ func TestNoAllocations(t *testing.T) {
 	f("the state", func() {
 		g.Stats(now)
 		g.Pressure(now)
-		g.MoreThanHalf(1)
 	})
 	c, l, line := NewCosts(1024, Cost{}), Line{}, []byte(goodLine)
 	c.Teach(1, 1, Cost{1, 1}, now)

@@ -393,12 +393,3 @@ func (g *Gate) admitWaiting(now int64) {
 		l.tell(Admitted, waited)
 	}
 }
-
-// MoreThanHalf tells whether a cost is more than half the budget: a stranger needs a
-// pass for that.
-func (g *Gate) MoreThanHalf(cost int64) bool {
-	g.mu.Lock()
-	more := cost > g.o.Budget/2
-	g.mu.Unlock()
-	return more
-}

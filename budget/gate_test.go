@@ -566,13 +566,6 @@ func TestPressure(t *testing.T) {
 	f(0)
 }
 
-func TestMoreThanHalf(t *testing.T) {
-	s := play(t, Options{Budget: 16})
-	if s.g.MoreThanHalf(8) || !s.g.MoreThanHalf(9) {
-		t.Error("more than half of 16 begins at 9")
-	}
-}
-
 func TestOptions(t *testing.T) {
 	good := Options{Budget: 1, Queue: 1, Wait: 1, Lease: 1}
 	if _, err := New(good); err != nil {

@@ -240,3 +240,7 @@ func roughly(n int64) string {
 	}
 	return fmt.Sprintf("%.4g%s", x, units[i])
 }
+
+// WantsPass tells whether a stranger needs a pass for a request of that cost: for more
+// than half the budget. One at a time of a budget of one is no reason to ask.
+func (g *Gate) WantsPass(cost int64) bool { return cost > g.Budget/2 && cost > 1 }

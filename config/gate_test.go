@@ -282,3 +282,18 @@ func TestCostFile(t *testing.T) {
 	f("/srv/1}/{1}", false)
 	f("/srv/\t/{1}", false)
 }
+
+func TestWantsPass(t *testing.T) {
+	f := func(budget, cost int64, want bool) {
+		t.Helper()
+		if g := (Gate{Budget: budget}); g.WantsPass(cost) != want {
+			t.Errorf("%d of %d: %v, want %v", cost, budget, !want, want)
+		}
+	}
+	f(16, 8, false)
+	f(16, 9, true)
+	f(16, 25, true)
+	f(3, 2, true)
+	f(1, 1, false)
+	f(2, 1, false)
+}

@@ -32,13 +32,21 @@ func New(c *config.Config) (*Engine, error) {
 // Reload swaps the policy whole, or keeps the old one and returns an error. Meters
 // that count the same thing as before keep their counts.
 func (e *Engine) Reload(c *config.Config) error {
-	p, err := compile(c, e.policy.Load(), e.seed)
+	p, err := e.Compile(c)
 	if err != nil {
 		return err
 	}
-	e.policy.Store(p)
+	e.Use(p)
 	return nil
 }
+
+// Compile is the first half of Reload: nothing has changed yet.
+func (e *Engine) Compile(c *config.Config) (*Policy, error) {
+	return compile(c, e.policy.Load(), e.seed)
+}
+
+// Use puts a policy in force that Compile has made since the last Use.
+func (e *Engine) Use(p *Policy) { e.policy.Store(p) }
 
 // Policy is the policy in force.
 func (e *Engine) Policy() *Policy { return e.policy.Load() }

@@ -303,7 +303,7 @@ func (r *Request) atGate(g *config.Gate, ru *rule) string {
 	case config.CostHeader:
 		s += fmt.Sprintf("; it costs what the backend said last time (X-Stile-Cost) times %g, or %s", g.Scale, g.Amount(g.Unseen))
 	}
-	if kind, _ := r.meteredAs(ru.level); kind == Stranger && !ru.never {
+	if kind, _ := r.meteredAs(ru.level); kind == Stranger && !ru.never && g.WantsPass(g.Budget) {
 		s += fmt.Sprintf("; a stranger needs a pass for more than %s", g.Amount(g.Budget/2))
 	}
 	return s

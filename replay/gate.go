@@ -80,7 +80,7 @@ func (g *gate) ask(c *decide.Claim, r *decide.Request, rec *record, now int64) (
 	path := d.Sum64()
 	learned, from := g.costs.Estimate(route, path)
 	cost := g.cost(r.Path, learned, from, now)
-	if c.MayProve && cost > g.cfg.Budget/2 && cost > 1 {
+	if c.MayProve && g.cfg.WantsPass(cost) {
 		g.asked++
 		return true
 	}

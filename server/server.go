@@ -386,13 +386,15 @@ func (s *Server) reload() error {
 	st.crawlers, st.bots = s.crawlers, s.bots
 	listen, state := cfg.Listen, cfg.State
 	cfg.State = s.started.State // tables of another size would be empty ones
-	// The gates first: a rule of the new policy finds its own.
+	policy, err := s.engine.Compile(cfg)
+	if err != nil {
+		return err
+	}
+	// The gates first: a rule of the new policy finds its own. It is the last that may fail.
 	if err := s.gates.set(cfg); err != nil {
 		return err
 	}
-	if err := s.engine.Reload(cfg); err != nil {
-		return err
-	}
+	s.engine.Use(policy)
 	if cfg.Crawler.Resolver != s.state.Load().cfg.Crawler.Resolver {
 		s.crawlers.SetResolver(crawler.NewResolver(cfg.Crawler.Resolver))
 	}

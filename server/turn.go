@@ -26,8 +26,7 @@ func (s *Server) turn(c net.Conn, p *decide.Policy, f *facts, v decide.Verdict) 
 	path := s.gates.path(route, &f.req)
 	learned, from := s.gates.costs.Estimate(uint64(route), path)
 	cost := g.cost(&f.req, learned, from, now)
-	// One at a time of a budget of one is no reason to ask for a proof.
-	if claim.MayProve && cost > g.cfg.Budget/2 && cost > 1 && !v.Again {
+	if claim.MayProve && g.cfg.WantsPass(cost) && !v.Again {
 		v = p.AskAtGate(&f.req, v)
 		s.engine.Amend(&f.req, v, s.now().UnixNano())
 		return v, false, 0
