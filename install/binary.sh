@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of the other parts, which deploy.sh puts together
 # Where the binary comes from, and what is asked of it before anything is changed.
 
 # version_wanted is the version of this checkout: nginx's files and the units are of one

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of the other parts, which deploy.sh puts together
 # Changing files so that it can be undone at any moment: by this run when a step fails or
 # somebody presses Ctrl-C, by the next run when this one was killed.
 #

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of the other parts, which deploy.sh puts together
 # install, verify, rollback, uninstall: the order of things. The tools are in the files beside.
 
 BINARY=/usr/local/bin/stile

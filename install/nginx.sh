@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of the other parts, which deploy.sh puts together
 # What nginx on this machine is like, asking it to read its files again, and asking through it.
 
 # need_nginx ends the script unless there is an nginx that stile can stand beside, and that is

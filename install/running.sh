@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of the other parts, which deploy.sh puts together
 # Starting the daemon, and asking the running system whether it does its work.
 
 SETTLE=5 # seconds after which a daemon that started counts as one that runs
