@@ -33,6 +33,23 @@ func Scaled(cost int64, scale float64) int64 {
 	return MaxBudget
 }
 
+// Price is what an estimate comes to in a budget of bytes, or of microseconds of backend
+// time, times a scale. unseen is the price where nothing is known, and the least where
+// little is.
+func (c Cost) Price(from Source, micros bool, scale float64, unseen int64) int64 {
+	if from == FromNothing {
+		return unseen
+	}
+	n := c.Bytes
+	if micros {
+		n = c.Time.Microseconds()
+	}
+	if from == FromFew {
+		return max(Scaled(n, scale), unseen)
+	}
+	return Scaled(n, scale)
+}
+
 // Source is how an estimate was made.
 type Source uint8
 

@@ -321,3 +321,20 @@ func TestCostsTogether(t *testing.T) {
 	}
 	all.Wait()
 }
+
+func TestPrice(t *testing.T) {
+	c := Cost{Bytes: 1000, Time: 3 * time.Millisecond}
+	f := func(from Source, micros bool, scale float64, want int64) {
+		t.Helper()
+		if got := c.Price(from, micros, scale, 5000); got != want {
+			t.Errorf("from %d, micros %v, times %g: %d, want %d", from, micros, scale, got, want)
+		}
+	}
+	f(FromNothing, false, 24, 5000)
+	f(FromPath, false, 1, 1000)
+	f(FromPath, false, 24, 24_000)
+	f(FromPath, true, 1, 3000)
+	f(FromRoute, false, 1, 1000)
+	f(FromFew, false, 1, 5000) // at least what the unseen cost
+	f(FromFew, false, 24, 24_000)
+}

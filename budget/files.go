@@ -67,6 +67,18 @@ func NewFiles(template string) (*Files, error) {
 	return f, nil
 }
 
+// Largest is the largest Size of a path and of the other ways in which a backend may read
+// it.
+func (f *Files) Largest(path string, others []string, now int64) (size int64, ok bool) {
+	size, ok = f.Size(path, now)
+	for _, p := range others {
+		if n, found := f.Size(p, now); found && (!ok || n > size) {
+			size, ok = n, true
+		}
+	}
+	return size, ok
+}
+
 // Size is the size of the file of a request's path, normalised, at a time of any one
 // clock. ok is false if there is none. It does not allocate if it remembers.
 func (f *Files) Size(path string, now int64) (size int64, ok bool) {

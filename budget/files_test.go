@@ -52,6 +52,17 @@ func TestFiles(t *testing.T) {
 	is("/packages/./aff", -1)
 	is("/packages/purs/aff\x00", -1)
 
+	// Of several readings the largest counts, whichever is there.
+	write("srv/purs/big.json", 9000)
+	for _, all := range [][]string{{"/p/purs/aff", "/p/purs/big"}, {"/p/purs/big", "/p/purs/aff"}, {"/p/purs/nothing", "/p/purs/big", "/p/purs/none"}} {
+		if n, ok := f.Largest(all[0], all[1:], now); n != 9000 || !ok {
+			t.Errorf("%q: %d %v", all, n, ok)
+		}
+	}
+	if _, ok := f.Largest("/p/purs/nothing", []string{"/p/purs/none"}, now); ok {
+		t.Error("a file that is not there")
+	}
+
 	// It is remembered, also that there was none, but not for ever.
 	write("srv/purs/aff.json", 10)
 	write("srv/purs/missing.json", 20)

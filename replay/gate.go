@@ -79,7 +79,7 @@ func (g *gate) ask(c *decide.Claim, r *decide.Request, rec *record, now int64) (
 	d.WriteString(r.Query)
 	path := d.Sum64()
 	learned, from := g.costs.Estimate(route, path)
-	cost := g.cost(r.Path, learned, from, now)
+	cost := g.cost(r, learned, from, now)
 	if c.MayProve && g.cfg.WantsPass(cost) {
 		g.asked++
 		return true
@@ -106,8 +106,8 @@ func (g *gate) ask(c *decide.Claim, r *decide.Request, rec *record, now int64) (
 	if c.Kind == decide.Stranger {
 		b.Lane = budget.Stranger
 	}
-	if from == budget.FromPath {
-		b.Lease = learned.Lease(g.cfg.Lease)
+	if from == budget.FromPath || from == budget.FromRoute {
+		b.Expected = learned.Time
 	}
 	switch a, w := g.in.Admit(&b, now); a {
 	case budget.Admitted:
@@ -130,13 +130,13 @@ func (g *gate) refuse(a budget.Answer, now int64) {
 }
 
 // cost is what the daemon would have taken the request to cost.
-func (g *gate) cost(path string, learned budget.Cost, from budget.Source, now int64) int64 {
+func (g *gate) cost(r *decide.Request, learned budget.Cost, from budget.Source, now int64) int64 {
 	c := g.cfg
 	switch c.Cost {
 	case config.CostFixed:
 		return c.Fixed
 	case config.CostFile:
-		if size, ok := g.files.Size(path, now); ok {
+		if size, ok := g.files.Largest(r.Path, r.Alt, now); ok {
 			return budget.Scaled(size, c.Scale)
 		}
 		g.unseenCosts++
@@ -144,16 +144,8 @@ func (g *gate) cost(path string, learned budget.Cost, from budget.Source, now in
 	}
 	if from == budget.FromNothing {
 		g.unseenCosts++
-		return c.Unseen
 	}
-	cost := budget.Scaled(learned.Bytes, c.Scale)
-	if c.Unit == config.Micros {
-		cost = budget.Scaled(learned.Time.Microseconds(), c.Scale)
-	}
-	if from == budget.FromFew {
-		cost = max(cost, c.Unseen)
-	}
-	return cost
+	return learned.Price(from, c.Unit == config.Micros, c.Scale, c.Unseen)
 }
 
 // advance lets time pass until now: leases end, waits are over.

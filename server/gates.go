@@ -209,28 +209,12 @@ func (n *gate) cost(r *decide.Request, learned budget.Cost, from budget.Source, 
 	case config.CostFixed:
 		return c.Fixed
 	case config.CostFile:
-		size, ok := n.files.Size(r.Path, now)
-		for _, alt := range r.Alt { // the backend may read it so: the dearest counts
-			if other, found := n.files.Size(alt, now); found && (!ok || other > size) {
-				size, ok = other, true
-			}
-		}
-		if ok {
+		if size, ok := n.files.Largest(r.Path, r.Alt, now); ok {
 			return budget.Scaled(size, c.Scale)
 		}
 		return c.Unseen
 	}
-	if from == budget.FromNothing {
-		return c.Unseen
-	}
-	cost := budget.Scaled(learned.Bytes, c.Scale)
-	if c.Unit == config.Micros {
-		cost = budget.Scaled(learned.Time.Microseconds(), c.Scale)
-	}
-	if from == budget.FromFew {
-		cost = max(cost, c.Unseen)
-	}
-	return cost
+	return learned.Price(from, c.Unit == config.Micros, c.Scale, c.Unseen)
 }
 
 // lesson is what the end of a request teaches, if anything.
