@@ -33,9 +33,9 @@ func (p *Policy) Claim(r *Request, v Verdict) (c Claim, ok bool) {
 }
 
 // AskAtGate is the verdict for a stranger who wants more than half of a gate's budget: a
-// proof first.
+// proof first, and a crawler is told to come again.
 func (p *Policy) AskAtGate(r *Request, v Verdict) Verdict {
-	asked := demand(r, Gate, p.rules[v.rule-1].level, false)
+	asked := p.demand(r, Gate, p.rules[v.rule-1].level, false)
 	asked.rule, asked.policy = v.rule, v.policy
 	return asked
 }

@@ -14,7 +14,12 @@ import (
 	"sync/atomic"
 
 	"stile/config"
+	"stile/crawler"
 )
+
+// crawlerRetrySeconds is when a crawler should come again where it would have to prove
+// something, whatever it has used: not soon, for a policy does not change by itself.
+const crawlerRetrySeconds = 600
 
 // Engine decides. It is safe for concurrent use; Reload may be called meanwhile.
 type Engine struct {
@@ -55,6 +60,7 @@ func (e *Engine) Policy() *Policy { return e.policy.Load() }
 // the rule that the request falls under, once for each request id.
 func (e *Engine) Decide(r *Request, now int64) Verdict {
 	p := e.policy.Load()
+	r.looked = looked{now: now} // whatever was known of another request in r
 
 	// 1. The same request again: the same answer.
 	if r.ID != ([16]byte{}) {
@@ -63,7 +69,6 @@ func (e *Engine) Decide(r *Request, now int64) Verdict {
 			return v
 		}
 	}
-	r.looked.now = now
 	v := p.decide(r, now)
 	if r.ID != ([16]byte{}) {
 		e.seen.put(&r.ID, v, now)
@@ -110,7 +115,7 @@ func (p *Policy) judge(r *Request, i, points int, now int64) Verdict {
 func (p *Policy) judgeAs(r *Request, i, charged, points int, now int64) Verdict {
 	if i < 0 {
 		if level := p.suspicion(points); level > r.level() {
-			return demand(r, Suspicion, level, false)
+			return p.demand(r, Suspicion, level, false)
 		}
 		return Verdict{Action: Allow, Reason: NoRule}
 	}
@@ -127,10 +132,10 @@ func (p *Policy) judgeAs(r *Request, i, charged, points int, now int64) Verdict 
 
 	// 8. A level that is asked for, whatever has been used.
 	if ru.do == config.Challenge && r.level() < ru.level {
-		return demand(r, Demand, max(ru.level, p.suspicion(points)), false)
+		return p.demand(r, Demand, max(ru.level, p.suspicion(points)), false)
 	}
 	if level := p.suspicion(points); level > r.level() && !ru.never {
-		return demand(r, Suspicion, level, false)
+		return p.demand(r, Suspicion, level, false)
 	}
 	// 9. Heavy hitters under pressure.
 
@@ -168,8 +173,10 @@ func (p *Policy) charge(r *Request, ru *rule, except int, now int64) (Verdict, b
 		// A caller on the raised budget who runs out is refused: another proof
 		// would not give it another budget.
 		if by.kind == Stranger {
-			v := demand(r, why, ru.level, ru.never)
-			v.Retry, v.meter = seconds(left), i+1
+			v := p.demand(r, why, ru.level, ru.never)
+			if v.meter = i + 1; v.Reason != Crawler {
+				v.Retry = seconds(left)
+			}
 			return v, false
 		}
 		return Verdict{Action: Refuse, Reason: why, Retry: seconds(left), meter: i + 1}, false
@@ -198,10 +205,17 @@ func (r *Request) level() uint8 {
 }
 
 // demand asks for a proof where the request can be answered with one, and refuses
-// where it cannot: a challenge in the place of a POST would lose the form.
-func demand(r *Request, why Reason, level uint8, never bool) Verdict {
+// where it cannot: a challenge in the place of a POST would lose the form, and in the
+// place of a page that a crawler asks for it would lose the page.
+func (p *Policy) demand(r *Request, why Reason, level uint8, never bool) Verdict {
 	if never {
 		return Verdict{Action: Refuse, Reason: why, Retry: 1}
+	}
+	switch p.crawls(r) {
+	case crawler.Pending: // it may be another's turn when that is known
+		return Verdict{Action: Refuse, Reason: Crawler, Level: level, Retry: crawler.RetrySeconds}
+	case crawler.Verified, crawler.Unknown:
+		return Verdict{Action: Refuse, Reason: why, Level: level, Retry: crawlerRetrySeconds}
 	}
 	if !safe(r.Method) {
 		return Verdict{Action: Refuse, Reason: why, Level: level, Unsafe: true, Retry: 1}

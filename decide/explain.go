@@ -161,7 +161,7 @@ func around(r *Request, bits int) netip.Prefix {
 // verdict is a verdict in the words of an [[expect]], so that one can be copied.
 func (p *Policy) verdict(v Verdict, rule int) string {
 	switch {
-	case v.Action == Challenge, v.Unsafe:
+	case v.Level > 0: // also where it cannot be asked
 		return challengeWord(v.Level)
 	case v.Action == Refuse && v.Reason != Deny && v.Reason != Trap:
 		return "refuse"
@@ -230,7 +230,7 @@ func (p *Policy) explainMeters(r *Request, ru *rule, status int, add func(what, 
 	}
 	above := Verdict{Action: Refuse, Reason: Meter}
 	if by.kind == Stranger {
-		above = demand(r, Meter, ru.level, ru.never)
+		above = p.demand(r, Meter, ru.level, ru.never)
 	}
 	add("10 meters", "above that: %s", r.answer(above, status))
 }

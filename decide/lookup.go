@@ -75,6 +75,26 @@ func (r *Request) place() geo.Place {
 	return l.at
 }
 
+// crawls tells what is known of a request's being from a crawler, or from a bot that signs,
+// for who is about to ask it for a proof: None is a person, as far as anybody knows. A
+// program proves nothing, and by a 401 a search engine forgets a page, which by a 429 or
+// 503 it does not. The agent alone is enough for that, unless it is refuted: who lies
+// there gets a refusal where he could have got a pass. Where no rule asks who a crawler
+// is, nobody is asked. Who holds a pass has proven something, so he can.
+func (p *Policy) crawls(r *Request) crawler.State {
+	switch {
+	case r.Caller.Kind != Stranger:
+		return crawler.None
+	case !p.uses.crawler && crawler.Claimed(r.Agent) != 0:
+		return crawler.Unknown
+	case !p.uses.crawler:
+		return crawler.None
+	case r.bot() != "":
+		return crawler.Verified
+	}
+	return r.claim().State
+}
+
 // crawlerMatcher is a compiled crawler matcher.
 type crawlerMatcher struct {
 	given, verified, spoofed, unknown bool
@@ -197,6 +217,11 @@ func (p *Policy) explainLookups(r *Request, add func(what, format string, a ...a
 		default:
 			add("2 crawler", "%s", c)
 		}
+	}
+	switch p.crawls(r) {
+	case crawler.None, crawler.Spoofed:
+	default:
+		add("2 crawler", "a program cannot prove anything, and must not take a challenge for the page: where others are asked for a pass, it is told when to come again")
 	}
 	if p.uses.asn {
 		add("2 asn", "%s", orNotKnown(r.place().ASN != 0, fmt.Sprint(r.place().ASN), "--asn NUMBER"))

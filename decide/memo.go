@@ -69,6 +69,7 @@ func (m *Memo) Find(r *Request) Found {
 
 // DecideFound is Decide for a request without an id, of which Find has said f.
 func (e *Engine) DecideFound(r *Request, f Found, now int64) Verdict {
+	r.looked = looked{now: now} // f may have been found for another request in r
 	return e.policy.Load().decideAs(r, f.found, now)
 }
 

@@ -55,7 +55,7 @@ func (r Reason) String() string { return reasonNames[r] }
 type Verdict struct {
 	Action Action
 	Reason Reason
-	Level  uint8  // of a challenge: what a pass must be worth
+	Level  uint8  // of a challenge, and of a refusal in the place of one: what a pass must be worth
 	Unsafe bool   // refused, but a proof made in another tab would help
 	Again  bool   // nginx asked again about one request of the client: the first answer, uncharged
 	meter  int16  // index into the policy's meters plus one of the one that said no, 0: none

@@ -75,12 +75,15 @@ func TestCrawlerStates(t *testing.T) {
 	}
 	w.looked()
 	f("GET /x/y", "192.0.2.2", yandex, 503, "challenge;level=2;reason=demand;rule=all")
-	// One that DNS says nothing about waits once, and is a stranger then.
+	// One that DNS says nothing about waits once, and is a stranger then, but never asked.
 	if got := string(w.check("GET /x/y", "192.0.2.3", yandex).Header.Peek("X-Stile-Verdict")); got != waits {
 		t.Errorf("the first request of an unknown one: %s", got)
 	}
 	w.looked()
-	f("GET /x/y", "192.0.2.3", yandex, 503, "challenge;level=1;reason=demand;rule=all")
+	r = f("GET /x/y", "192.0.2.3", yandex, 429, "refuse;reason=demand;retry=600;rule=all")
+	if len(r.Header.Peek("Retry-After")) == 0 {
+		t.Errorf("an unknown one is not told when to come again: %v", r)
+	}
 	// By its published addresses at once, whatever DNS says.
 	f("GET /x/y", "66.249.66.1", googlebot, 200, "allow;rule=crawlers")
 	f("GET /x/y", "::ffff:66.249.66.1", googlebot, 200, "allow;rule=crawlers")
