@@ -8,6 +8,7 @@ import (
 
 	"stile/config"
 	"stile/decide/path"
+	"stile/decide/pattern"
 	"stile/network"
 )
 
@@ -196,10 +197,12 @@ func (r *Request) answer(v Verdict, status int) string {
 }
 
 func (p *Policy) explainRules(r *Request, reading string, add func(what, format string, a ...any)) {
+	var words pattern.Words
+	p.words.Find(reading, &words)
 	for i := range p.rules {
 		ru := &p.rules[i]
 		where := fmt.Sprintf("rule %q", ru.name)
-		if miss := ru.match.miss(r, reading); miss != "" {
+		if miss := ru.match.miss(r, reading, &words); miss != "" {
 			add("4 rules", "%s: no: its %s does not hold", where, miss)
 			continue
 		}

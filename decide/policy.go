@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -18,8 +19,9 @@ const PointsPerLevel = 10
 
 // Policy is one configuration, compiled. It is immutable; its counters are not.
 type Policy struct {
-	sieves  []sieve // of each rule, close together
 	rules   []rule
+	index   index
+	words   *pattern.Dictionary // of the rules' paths
 	meters  []limiter
 	gates   []config.Gate
 	observe bool
@@ -30,7 +32,7 @@ type Policy struct {
 // compile makes a policy, and keeps the counters of those meters of old that still
 // count the same thing.
 func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
-	p := &Policy{observe: c.Mode == config.Observe, gates: c.Gates}
+	p := &Policy{observe: c.Mode == config.Observe, gates: c.Gates, words: pattern.NewDictionary()}
 	p.uses.crawler = c.UsesCrawler()
 	p.uses.asn, p.uses.country = c.UsesGeo()
 	if old != nil {
@@ -44,7 +46,7 @@ func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
 	}
 	for i := range c.Rules {
 		cr := &c.Rules[i]
-		m, err := compileMatcher(&cr.Match)
+		m, err := compileMatcher(&cr.Match, p.words)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: rule %q: %w", cr.Pos.File, cr.Pos.Line, cr.Name, err)
 		}
@@ -57,8 +59,8 @@ func compile(c *config.Config, old *Policy, seed uint64) (*Policy, error) {
 		}
 		r.strict = p.strictness(&r)
 		p.rules = append(p.rules, r)
-		p.sieves = append(p.sieves, newSieve(&m))
 	}
+	p.index = newIndex(p.rules, p.words)
 	return p, nil
 }
 
@@ -132,105 +134,72 @@ type found struct {
 	waits    int // the first rule that would have to know who a crawler is that is being looked up, -1: none
 }
 
-// readings is how many readings of a target are searched at most: nginx's and the others
-// (decide/path makes at most seven).
-const readings = 8
-
 // find is the rule that a request falls under. Each reading of the target has its own
 // first match, and the strictest of them counts; what a rule says about anything but the
 // path is asked once for all readings, so that a target with many of them costs little
 // more than any other.
 func (p *Policy) find(r *Request) found {
-	paths := [readings]string{r.Path}
-	n := 1 + copy(paths[1:], r.Alt)
-	var starts [readings]pattern.Starts
-	for k := range n {
-		starts[k] = pattern.StartsOf(paths[k])
-	}
-	all := uint(1)<<n - 1
-	open, seen := all, uint(0) // readings that are still searched; that an observing rule has met
+	var t target
+	t.read(r, p.words)
+	open, seen := uint(1)<<t.n-1, uint(0) // readings that are still searched; that an observing rule has met
 	out := found{rule: -1, observed: -1, waits: -1}
 	r.looked.crawler, r.looked.place, r.looked.signed, r.looked.waits = false, false, false, false
 	var points [readings]int
-	get := r.Method == "GET"
-	for i := range p.sieves {
-		// Fast path: most rules are about other paths, or other methods.
-		v := &p.sieves[i]
-		if get && v.notGet {
-			continue
+	class := classOf(r.Method)
+	for at := range p.index {
+		b := &p.index[at]
+		sift := b.sift(r, class)
+		var may [readings]uint64
+		any := uint64(0)
+		for k := range t.n {
+			may[k] = b.about(&t.words[k]) & sift
+			any |= may[k]
 		}
-		hit := uint(0)
-		for k := range n {
-			if open&(1<<k) != 0 && v.paths.May(paths[k], starts[k]) {
-				hit |= 1 << k
+		for ; any != 0; any &= any - 1 {
+			bit := bits.TrailingZeros64(any)
+			hit := uint(0)
+			for k := range t.n {
+				hit |= uint(may[k]>>bit&1) << k
 			}
-		}
-		if hit == 0 {
-			continue
-		}
-		// Slow path.
-		ru := &p.rules[i]
-		hit = ru.match.hits(r, &paths, &starts, hit)
-		if r.looked.waits {
-			if r.looked.waits = false; out.waits < 0 && !ru.observe {
-				out.waits = i
+			if hit &= open; hit == 0 {
+				continue
 			}
-		}
-		if hit == 0 {
-			continue
-		}
-		switch {
-		case ru.observe:
-			if ru.do != config.Suspect && hit&^seen != 0 && out.observed < 0 {
-				out.observed = i
-			}
-			seen |= hit
-		case ru.do == config.Suspect:
-			for k := range n {
-				if hit&(1<<k) != 0 {
-					points[k] += ru.points
+			i := at*blockRules + bit
+			ru := &p.rules[i]
+			hit = ru.match.hits(r, &t, hit)
+			if r.looked.waits {
+				if r.looked.waits = false; out.waits < 0 && !ru.observe {
+					out.waits = i
 				}
 			}
-		default:
-			if out.rule < 0 || ru.strict > p.rules[out.rule].strict {
-				out.rule = i
+			if hit == 0 {
+				continue
 			}
-			if open &^= hit; open == 0 {
-				out.points = slices.Max(points[:n])
-				return out
+			switch {
+			case ru.observe:
+				if ru.do != config.Suspect && hit&^seen != 0 && out.observed < 0 {
+					out.observed = i
+				}
+				seen |= hit
+			case ru.do == config.Suspect:
+				for k := range t.n {
+					if hit&(1<<k) != 0 {
+						points[k] += ru.points
+					}
+				}
+			default:
+				if out.rule < 0 || ru.strict > p.rules[out.rule].strict {
+					out.rule = i
+				}
+				if open &^= hit; open == 0 {
+					out.points = slices.Max(points[:t.n])
+					return out
+				}
 			}
 		}
 	}
-	out.points = slices.Max(points[:n])
+	out.points = slices.Max(points[:t.n])
 	return out
-}
-
-// hits is those of the readings in set for which all matchers hold.
-func (m *matcher) hits(r *Request, paths *[readings]string, starts *[readings]pattern.Starts, set uint) uint {
-	if len(m.methods) > 0 && !slices.Contains(m.methods, r.Method) {
-		return 0
-	}
-	if len(m.paths) > 0 {
-		for k := range paths {
-			if set&(1<<k) != 0 && !anyPath(m.paths, paths[k], starts[k]) {
-				set &^= 1 << k
-			}
-		}
-		if set == 0 {
-			return 0
-		}
-	}
-	if m.missBeside(r) != "" || m.not != nil && m.not.anyBeside(r) {
-		return 0
-	}
-	if m.not != nil && len(m.not.paths) > 0 {
-		for k := range paths {
-			if set&(1<<k) != 0 && anyPath(m.not.paths, paths[k], starts[k]) {
-				set &^= 1 << k
-			}
-		}
-	}
-	return set
 }
 
 // RuleName is the name of the rule that a verdict of this policy, or of none, names.

@@ -36,7 +36,7 @@ type hits struct{ found, would atomic.Uint64 }
 type matcher struct {
 	methods []string
 	hosts   []pattern.Host
-	paths   []pattern.Path
+	paths   pattern.Paths
 	queries []pattern.Query
 	agents  []pattern.Text
 	headers []headerMatcher
@@ -47,36 +47,19 @@ type matcher struct {
 	not     *matcher
 }
 
-// sieve is what can be said about a rule without looking at it.
-type sieve struct {
-	paths  pattern.Sieve
-	notGet bool // the rule is about other methods
-}
-
-func newSieve(m *matcher) sieve {
-	v := sieve{notGet: len(m.methods) > 0 && !slices.Contains(m.methods, "GET")}
-	if len(m.paths) == 0 {
-		v.paths.All()
-	}
-	for i := range m.paths {
-		v.paths.Add(&m.paths[i])
-	}
-	return v
-}
-
 type headerMatcher struct {
 	index    int
 	patterns []pattern.Text
 }
 
-func compileMatcher(c *config.Match) (matcher, error) {
+func compileMatcher(c *config.Match, words *pattern.Dictionary) (matcher, error) {
 	var m matcher
 	m.methods = c.Method
 	var err error
 	if m.hosts, err = compileAll(c.Host, pattern.CompileHost); err != nil {
 		return m, err
 	}
-	if m.paths, err = compileAll(c.Path, pattern.CompilePath); err != nil {
+	if m.paths, err = pattern.CompilePaths(c.Path, words); err != nil {
 		return m, err
 	}
 	if m.queries, err = compileAll(c.Query, pattern.CompileQuery); err != nil {
@@ -104,7 +87,7 @@ func compileMatcher(c *config.Match) (matcher, error) {
 	}
 	m.crawler, m.systems, m.country = compileCrawler(c.Crawler), compileSystems(c.ASN), compileCountries(c.Country)
 	if c.Not != nil {
-		not, err := compileMatcher(c.Not)
+		not, err := compileMatcher(c.Not, words)
 		if err != nil {
 			return m, err
 		}
@@ -125,16 +108,35 @@ func compileAll[P any](texts []string, compile func(string) (P, error)) ([]P, er
 	return ps, nil
 }
 
+// hits is those of the readings in set for which all matchers hold.
+func (m *matcher) hits(r *Request, t *target, set uint) uint {
+	if len(m.methods) > 0 && !slices.Contains(m.methods, r.Method) {
+		return 0
+	}
+	if !m.paths.Empty() {
+		if set &= t.match(&m.paths, set); set == 0 {
+			return 0
+		}
+	}
+	if m.missBeside(r) != "" || m.not != nil && m.not.anyBeside(r) {
+		return 0
+	}
+	if m.not != nil && !m.not.paths.Empty() {
+		set &^= t.match(&m.not.paths, set)
+	}
+	return set
+}
+
 // miss names the first matcher that does not hold for one reading of the path, "" when
 // all hold. It is for explanations; find takes the matchers apart.
-func (m *matcher) miss(r *Request, path string) string {
-	if len(m.paths) > 0 && !anyPath(m.paths, path, pattern.StartsOf(path)) {
+func (m *matcher) miss(r *Request, path string, words *pattern.Words) string {
+	if !m.paths.Empty() && !m.paths.Match(path, words) {
 		return "path"
 	}
 	if miss := m.missBeside(r); miss != "" {
 		return miss
 	}
-	if m.not != nil && (m.not.anyBeside(r) || len(m.not.paths) > 0 && anyPath(m.not.paths, path, pattern.StartsOf(path))) {
+	if m.not != nil && (m.not.anyBeside(r) || m.not.paths.Match(path, words)) {
 		return "not"
 	}
 	return ""
@@ -190,15 +192,6 @@ func (m *matcher) anyBeside(r *Request) bool {
 		}
 	}
 	return len(m.systems) > 0 && anySystem(m.systems, r) || m.country != nil && m.country.match(r) || m.crawler.given && m.crawler.match(r)
-}
-
-func anyPath(ps []pattern.Path, s string, starts pattern.Starts) bool {
-	for i := range ps {
-		if ps[i].May(starts) && ps[i].Match(s) {
-			return true
-		}
-	}
-	return false
 }
 
 func anyHost(ps []pattern.Host, s string) bool {

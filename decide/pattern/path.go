@@ -15,10 +15,9 @@ import "strings"
 // not count. As in nginx they match anywhere in the text unless they have ^ and $. They are
 // Go's (RE2), so their time is linear in the text.
 type Path struct {
-	text   string
-	glob   glob
-	re     *regex
-	demand demand
+	text string
+	glob glob
+	re   *regex
 }
 
 // CompilePath compiles a Path, or says what is wrong with it and the way out.
@@ -32,7 +31,7 @@ func CompilePath(text string) (Path, error) {
 		if err != nil {
 			return Path{}, err
 		}
-		return Path{text: text, re: re, demand: re.demand()}, nil
+		return Path{text: text, re: re}, nil
 	case text[0] == '^' || strings.HasPrefix(text, "(?"):
 		return Path{}, faultf(text, `a regular expression begins with "~"; write "~%s"`, text)
 	case text[0] == '*':
@@ -50,11 +49,8 @@ func CompilePath(text string) (Path, error) {
 	if err != nil {
 		return Path{}, faultf(text, "%v", err)
 	}
-	return Path{text: text, glob: g, demand: globDemand(text)}, nil
+	return Path{text: text, glob: g}, nil
 }
-
-// May tells whether a path with such starts of segments may match.
-func (p *Path) May(s Starts) bool { return p.demand.met(s) }
 
 // Match tells whether a path matches.
 func (p *Path) Match(s string) bool {

@@ -90,6 +90,9 @@ func (q *Query) Match(s string) bool {
 	return false
 }
 
+// Present tells whether the pattern matches every query but the empty one.
+func (q *Query) Present() bool { return q.re != nil && q.re.re.String() == "(?s)." }
+
 // separator is the position of the first "&" or ";", or len(s).
 func separator(s string) int {
 	for i := range len(s) {
