@@ -147,7 +147,7 @@ func (d *Dictionary) Find(path string, ws *Words) {
 		ws.all()
 		return
 	}
-	for from := 1; from <= len(path); {
+	for from := 1; from <= len(path) && !ws.more; {
 		to := len(path)
 		if n := strings.IndexByte(path[from:], '/'); n >= 0 {
 			to = from + n
