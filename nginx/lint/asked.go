@@ -46,8 +46,7 @@ func (l *linter) checkReturn(s *scope) {
 			l.redirect(d, s)
 		}
 		for _, d := range at.own["rewrite"] {
-			to, flag := d.arg(1), d.arg(2)
-			if flag == "redirect" || flag == "permanent" || strings.HasPrefix(to, "http://") || strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "$scheme") {
+			if redirects(d) {
 				l.redirect(d, s)
 			}
 		}

@@ -86,7 +86,7 @@ func (s *scope) harmless() bool {
 func (l *linter) checkUnprotected() {
 	for _, srv := range l.servers {
 		sd := l.sides[srv]
-		if sd.asks || sd.outer || srv.private() {
+		if sd.asks || sd.outer || srv.private() || l.before(srv) != nil {
 			continue
 		}
 		var open *scope

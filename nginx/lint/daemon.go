@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,12 @@ func (l *linter) checkDaemonLocation(c *scope) {
 	if d := header["x-real-ip"]; d != nil && strings.Contains(d.arg(1), "forwarded_for") {
 		l.add(Error, "check-address", d, c, "the visitor's address is taken from a header that the visitor writes",
 			"a scraper is a new visitor with each request", "proxy_set_header X-Real-IP $remote_addr;    with set_real_ip_from and real_ip_header for the proxy before nginx")
+	}
+	if d := header["x-request-id"]; d == nil {
+		l.add(Warning, "check-request-id", p, c, "stile is not told X-Request-ID", "a page with index, try_files or error_page counts twice, and the places in gates come back by time alone", "proxy_set_header X-Request-ID $request_id;")
+	} else if slices.ContainsFunc(variables(d.arg(1)), ofClient) {
+		l.add(Error, "check-request-id", d, c, "stile is told "+d.arg(1)+" as the request's name, which the client writes",
+			"one yes for as many requests as a scraper likes: who repeats a name is asking about the same request, which costs nothing", "proxy_set_header X-Request-ID $request_id;")
 	}
 	if c.value("proxy_pass_request_headers") != "off" {
 		l.add(Error, "check-client-headers", p, c, "the client's own headers go to stile",
@@ -109,6 +116,22 @@ func parseTime(s string) (sum time.Duration, ok bool) {
 	return sum, ok
 }
 
+// parseSize reads nginx's sizes: "8k", "1m", "4096".
+func parseSize(s string) (int, bool) {
+	unit := 1
+	switch {
+	case strings.HasSuffix(s, "k") || strings.HasSuffix(s, "K"):
+		unit = 1 << 10
+	case strings.HasSuffix(s, "m") || strings.HasSuffix(s, "M"):
+		unit = 1 << 20
+	}
+	if unit > 1 {
+		s = s[:len(s)-1]
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	return int(n) * unit, err == nil && n >= 0
+}
+
 // checkOurs looks at one of stile's own locations.
 func (l *linter) checkOurs(s *scope) {
 	asked := l.sides[s.server()].check[s] // a subrequest: it asks nobody
@@ -119,6 +142,10 @@ func (l *linter) checkOurs(s *scope) {
 	}
 	if !l.toDaemon(s) {
 		return
+	}
+	if d := s.last("proxy_set_body"); d != nil {
+		l.add(Error, "daemon-body", d, s, "`"+d.String()+"` holds where nginx speaks to stile, too, which takes such a body for the next request",
+			"400 Bad Request in place of stile's pages, and answers that are meant for another visitor", "this line beside the proxy_pass that it is for, in place of here")
 	}
 	if d := s.last("proxy_cache"); d != nil && d.arg(0) != "off" {
 		l.add(Error, "cached", s.pass(), s, "`"+d.String()+"` ("+d.pos()+") holds here, too: what stile says to one visitor is kept for others",

@@ -35,8 +35,9 @@ func (l *linter) checkGates() {
 			continue
 		}
 		for _, s := range sd.scopes {
-			if sd.verdict[s] == stile && s.pass() != nil && l.prepared(s) {
+			if sd.verdict[s] == stile && s.pass() != nil && l.preparedIn(s) != nil {
 				l.checkLease(s, Error)
+				l.checkSlow(s, false)
 			}
 		}
 		if l.o.Stile == nil {
@@ -52,14 +53,14 @@ func (l *linter) checkGates() {
 	}
 }
 
-// prepared: the scope, or one around it, includes snippets/stile-gate.conf.
-func (l *linter) prepared(s *scope) bool {
+// preparedIn is the nearest scope that includes snippets/stile-gate.conf, or nil.
+func (l *linter) preparedIn(s *scope) *scope {
 	for ; s != nil; s = s.parent {
 		if s.includes("stile-gate.conf") {
-			return true
+			return s
 		}
 	}
-	return false
+	return nil
 }
 
 // checkGated looks at a scope to which a gate's rule leads.
@@ -90,6 +91,7 @@ func (l *linter) checkGated(s *scope, r *config.Rule) {
 			"include snippets/stile-gate.conf;    beside it")
 	}
 	l.checkLease(s, Error)
+	l.checkSlow(s, true)
 }
 
 // checkPresetGated is checkGated for a preset's rule. Nobody has chosen a location for that, and it may be about any page:
@@ -148,6 +150,20 @@ func (l *linter) checkLease(s *scope, sev Severity) {
 		}
 		l.add(Warning, "access-log", target.own["access_log"][0], target, "requests of a gate ("+s.path()+", "+s.d.pos()+") may end here, by "+d.String()+", and their end is not told",
 			"the place of a request that fails comes back by time alone", "include snippets/stile-lease.conf;    beside it, or in place of `access_log off`")
+	}
+}
+
+// checkSlow: with these settings a backend waits for the client to read its answer. A location that has them of its own in
+// a server that is prepared as a whole is not looked at, unless a gate's rule leads there: it has a reason.
+func (l *linter) checkSlow(s *scope, ruled bool) {
+	p := protocol(s.pass())
+	for _, x := range []struct{ name, value, fix string }{{"_buffering", "off", "on"}, {"_max_temp_file_size", "0", "1024m"}} {
+		list, from := s.nearestScope(p + x.name)
+		if len(list) == 0 || list[0].arg(0) != x.value || !ruled && !l.preparedIn(s).within(from) {
+			continue
+		}
+		l.add(Warning, "gate-slow", list[0], s, "`"+list[0].String()+"` in a location of a gate: the backend waits until the client has read its answer",
+			"slow readers keep their places in the gate for as long as they like, and others wait for those", p+x.name+" "+x.fix+";    in this location")
 	}
 }
 

@@ -128,7 +128,11 @@ func (l *linter) add(sev Severity, code string, d *directive, at *scope, says, s
 	l.seen[key] = len(l.findings)
 }
 
+// where is the place of a scope in words. nil: in stream { }.
 func (l *linter) where(at *scope) string {
+	if at == nil {
+		return "stream"
+	}
 	srv := at.server()
 	if srv == nil {
 		return "http"
@@ -223,6 +227,10 @@ func (l *linter) lint() {
 		protected = true
 		l.checkVisitors(srv)
 		l.checkServer(srv)
+		l.checkRewrites(srv)
+		l.checkUsers(srv)
+		l.checkCopies(srv)
+		l.checkHead(srv)
 		for _, s := range sd.scopes {
 			l.checkScope(s)
 		}
@@ -235,6 +243,8 @@ func (l *linter) lint() {
 			}
 		}
 	}
+	l.checkNames()
+	l.checkStreams()
 	l.checkHeaders()
 	l.checkFiles(protected)
 	if !protected {

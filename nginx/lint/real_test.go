@@ -396,6 +396,241 @@ var holes = []struct {
 			w.expect(w.Get("//x/y"), 200, checks, 1)
 		},
 	},
+	{
+		name: "a rewrite of everything", code: "rewritten", answer: nginxtest.Refuse,
+		open: `} server { listen 81; if (!-e $request_filename) { rewrite ^(.*)$ /index.php?q=$1 last; }` + guarded,
+		shut: `} server { listen 81; if ($uri ~ ^/\.stile/) { break; } if (!-e $request_filename) { rewrite ^(.*)$ /index.php?q=$1 last; }` + guarded,
+		show: func(w *world, shut bool) {
+			if r := w.at(81, "/x"); shut {
+				w.expect(r, 429, 1, 0)
+			} else {
+				w.expect(r, 200, 0, 2) // the one that is asked, and the one that is served
+			}
+		},
+	},
+	{
+		name: "a rewrite of everything, below", code: "rewritten", answer: nginxtest.Refuse,
+		open: `} server { listen 81; include snippets/stile.conf; rewrite ^(.*)$ /index.php?q=$1 last; location / { proxy_pass http://app; }`,
+		shut: `} server { listen 81; include snippets/stile.conf; if ($uri ~ ^/\.stile/) { break; } rewrite ^(.*)$ /index.php?q=$1 last; location / { proxy_pass http://app; }`,
+		show: func(w *world, shut bool) {
+			w.expect(w.at(81, "/x"), 429, 1, 0)
+			if r := w.at(81, "/.stile/solve.js"); shut {
+				w.expect(r, 200, 0, 0)
+			} else {
+				w.expect(r, 429, 1, 0)
+			}
+		},
+	},
+	{
+		name: "a rewrite for some", code: "rewritten", answer: nginxtest.Refuse,
+		open: `} server { listen 81; if ($http_cookie ~ mobile) { rewrite ^(.*)$ /m$1 break; }` + guarded,
+		shut: `} server { listen 81; if ($uri ~ ^/\.stile/) { break; } if ($http_cookie ~ mobile) { rewrite ^(.*)$ /m$1 break; }` + guarded,
+		show: func(w *world, shut bool) {
+			w.expect(w.at(81, "/x"), 429, 1, 0)
+			if r := w.at(81, "/x", "Cookie: mobile=1"); shut {
+				w.expect(r, 429, 1, 0)
+			} else {
+				w.expect(r, 200, 0, 2)
+			}
+		},
+	},
+	{
+		name: "a slash that is missing", code: "rewritten", answer: nginxtest.Allow,
+		open: `} server { listen 81; rewrite ^(.*[^/])$ $1/ permanent;` + guarded,
+		shut: `} server { listen 81; if ($uri ~ ^/\.stile/) { break; } rewrite ^(.*[^/])$ $1/ permanent;` + guarded,
+		show: func(w *world, shut bool) {
+			if r := w.at(81, "/x/"); shut {
+				w.expect(r, 200, 1, 1)
+			} else {
+				w.expect(r, 500, 0, 0)
+			}
+		},
+	},
+	{
+		name: "nothing but an API", code: "rewritten", answer: nginxtest.Allow,
+		open: `} server { listen 81; if ($uri !~ ^/api/) { return 403; }` + guarded,
+		shut: `} server { listen 81; if ($uri ~ ^/\.stile/) { break; } if ($uri !~ ^/api/) { return 403; }` + guarded,
+		show: func(w *world, shut bool) {
+			if r := w.at(81, "/api/x"); shut {
+				w.expect(r, 200, 1, 1)
+			} else {
+				w.expect(r, 403, 0, 0)
+			}
+		},
+	},
+	{
+		name: "a text for what is no API", code: "rewritten", answer: nginxtest.Refuse,
+		open: `} server { listen 81; if ($uri !~ ^/api/) { return 200 "ok"; }` + guarded,
+		shut: `} server { listen 81; if ($uri ~ ^/\.stile/) { break; } if ($uri !~ ^/api/) { return 200 "ok"; }` + guarded,
+		show: func(w *world, shut bool) {
+			if r := w.at(81, "/api/x"); shut {
+				w.expect(r, 429, 1, 0)
+			} else {
+				w.expect(r, 200, 0, 1)
+			}
+		},
+	},
+	{
+		name: "a cache's key that is set", code: "set-again", answer: nginxtest.Allow,
+		http: "proxy_cache_path /run/stile/c keys_zone=c:1m;",
+		open: `} server { listen 81; set $key $uri$is_args$args; proxy_cache_key $key; proxy_cache c; proxy_cache_valid 200 1m;` + guarded,
+		shut: `} server { listen 81; if ($uri ~ ^/\.stile/) { break; } set $key $uri$is_args$args; proxy_cache_key $key; proxy_cache c; proxy_cache_valid 200 1m;` + guarded,
+		show: func(w *world, shut bool) {
+			w.expect(w.at(81, "/x"), 200, 1, 1)
+			if r := w.at(81, "/y"); shut {
+				w.expect(r, 200, 1, 1)
+			} else {
+				w.expect(r, 200, 1, 0) // the page of /x
+			}
+		},
+	},
+	{
+		name: "a backend that a location sets", code: "set-again", answer: nginxtest.Allow,
+		open: `} server { listen 81; set $to one; include snippets/stile.conf; location / { set $to two; proxy_set_header Host $to; proxy_pass http://app; }`,
+		shut: `} server { listen 81; include snippets/stile.conf; set $to one; location / { set $to two; proxy_set_header Host $to; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) { w.expectHost(w.at(81, "/x"), "one", "two", shut) },
+	},
+	{
+		name: "an if about the arguments", code: "set-again", answer: nginxtest.Allow,
+		open: `} server { listen 81; set $skip 0; if ($query_string != "") { set $skip 1; }
+			include snippets/stile.conf; location / { proxy_set_header Host skip$skip; proxy_pass http://app; }`,
+		shut: `} server { listen 81; set $skip 0; if ($http_cookie != "") { set $skip 1; }
+			include snippets/stile.conf; location / { proxy_set_header Host skip$skip; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) { w.expectHost(w.at(81, "/x?y=z", "Cookie: a=b"), "skip0", "skip1", shut) },
+	},
+	{
+		name: "a text that grows", code: "set-again", answer: nginxtest.Allow,
+		open: `} server { listen 81; if ($http_cookie) { set $t "${t}x"; } include snippets/stile.conf; location / { proxy_set_header Host t$t; proxy_pass http://app; }`,
+		shut: `} server { listen 81; set $t ""; if ($http_cookie) { set $t "${t}x"; } include snippets/stile.conf; location / { proxy_set_header Host t$t; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) { w.expectHost(w.at(81, "/x", "Cookie: a=b"), "txx", "tx", shut) },
+	},
+	{
+		name: "a claimed user", code: "claimed-user", answer: nginxtest.Allow,
+		open: `location /x { set $stile_user $remote_user; proxy_pass http://app; }`,
+		shut: `location /x { auth_basic "x"; auth_basic_user_file /run/stile/users; set $stile_user $remote_user; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) {
+			if r := w.Get("/x", "Authorization: Basic cm9vdDpndWVzc2Vk"); shut {
+				w.expect(r, 401, 0, 0)
+				r = w.Get("/x", "Authorization: Basic cm9vdDpzZWNyZXQ=")
+				if c := w.d.Calls("/check"); r.Status != 200 || len(c) != 1 || c[0].Header.Get("X-Stile-User") != "root" {
+					w.t.Errorf("%d, stile was told %+v", r.Status, c)
+				}
+			} else if c := w.d.Calls("/check"); len(c) != 1 || c[0].Header.Get("X-Stile-User") != "root" {
+				w.t.Errorf("%d, stile was told %+v", r.Status, c)
+			}
+		},
+	},
+	{
+		name: "a user in a header", code: "claimed-user", answer: nginxtest.Allow,
+		open: `set $stile_user $http_x_remote_user;`,
+		shut: `set $stile_user "";`,
+		show: func(w *world, shut bool) {
+			w.Get("/x", "X-Remote-User: root")
+			if c := w.d.Calls("/check"); len(c) != 1 || c[0].Header.Get("X-Stile-User") != "root" != shut {
+				w.t.Errorf("stile was told %+v", c)
+			}
+		},
+	},
+	{
+		name: "a mirror of everything", code: "mirror", answer: nginxtest.Refuse,
+		open: `mirror /copy; location = /copy { internal; proxy_pass http://app$request_uri; }`,
+		shut: `location /x { mirror /copy; proxy_pass http://app; } location = /copy { internal; proxy_pass http://app$request_uri; }`,
+		show: func(w *world, shut bool) {
+			if r := w.Get("/x"); shut {
+				w.expect(r, 429, 1, 0)
+			} else {
+				w.expect(r, 429, 1, 1)
+			}
+		},
+	},
+	{
+		name: "a post_action of everything", code: "mirror", answer: nginxtest.Refuse,
+		open: `post_action /done; location = /done { internal; proxy_pass http://app; }`,
+		shut: `location /x { post_action /done; proxy_pass http://app; } location = /done { internal; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) {
+			w.Get("/x")
+			await(w.t, func() bool { return shut || len(w.app.Hits()) > 0 })
+			if (len(w.app.Hits()) == 0) != shut {
+				w.t.Errorf("%+v", w.app.Hits())
+			}
+		},
+	},
+	{
+		name: "a body of the site's own", code: "daemon-body", answer: nginxtest.Challenge,
+		open: `proxy_set_body "a=$request_id";`,
+		shut: `location /x { proxy_set_body "a=$request_id"; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) {
+			if r := w.Get("/x"); shut {
+				w.expect(r, 503, 1, 0)
+			} else {
+				w.expect(r, 400, 1, 0)
+			}
+		},
+	},
+	{
+		name: "a request's name of the client's making", code: "check-request-id", answer: nginxtest.Allow,
+		replace: []string{"X-Request-ID                  $request_id", "X-Request-ID                  $http_x_request_id"},
+		show: func(w *world, shut bool) {
+			w.Get("/x", "X-Request-ID: again")
+			if c := w.d.Calls("/check"); len(c) != 1 || (c[0].Header.Get("X-Request-ID") == "again") == shut {
+				w.t.Errorf("stile was told %+v", c)
+			}
+		},
+	},
+	{
+		name: "a slow reader in a gate", code: "gate-slow", answer: nginxtest.Admit,
+		open: `location /x { include snippets/stile-gate.conf; proxy_buffering off; proxy_pass http://app; }`,
+		shut: `location /x { include snippets/stile-gate.conf; proxy_buffering on; proxy_pass http://app; }`,
+		show: func(w *world, shut bool) {
+			done := make(chan bool, 1)
+			w.app.Handle(func(rw http.ResponseWriter, r *http.Request) {
+				_, err := rw.Write(make([]byte, 32<<20))
+				done <- err == nil
+			})
+			c := w.Dial(80)
+			defer c.Close()
+			if _, err := io.WriteString(c, nginxtest.Request("GET", "/x", "")); err != nil {
+				w.t.Fatal(err)
+			}
+			if shut { // nobody reads, and the backend has ended
+				select {
+				case ok := <-done:
+					if !ok {
+						w.t.Error("the answer was not taken")
+					}
+				case <-time.After(20 * time.Second):
+					w.t.Error("the backend still waits for the client")
+				}
+				return
+			}
+			await(w.t, func() bool { return len(w.app.Hits()) == 1 })
+			select {
+			case <-done:
+				w.t.Error("the backend did not wait for the client")
+			case <-time.After(time.Second):
+			}
+		},
+	},
+}
+
+// guarded is the rest of a server on port 81.
+const guarded = ` include snippets/stile.conf; location / { proxy_pass http://app; }`
+
+// at is Get for another port.
+func (w *world) at(port int, target string, headers ...string) *nginxtest.Response {
+	w.t.Helper()
+	return w.Raw(port, nginxtest.Request("GET", target, "", headers...))
+}
+
+// expectHost: the application was asked by a name.
+func (w *world) expectHost(r *nginxtest.Response, open, shut string, isShut bool) {
+	w.t.Helper()
+	if isShut {
+		open = shut
+	}
+	if hits := w.app.Hits(); r.Status != 200 || len(hits) != 1 || hits[0].Host != open {
+		w.t.Errorf("%d, %+v, want %s", r.Status, hits, open)
+	}
 }
 
 // two is an upstream of two protected servers.
@@ -442,7 +677,7 @@ func TestHoles(t *testing.T) {
 				name += ", closed"
 			}
 			t.Run(name, func(t *testing.T) {
-				o := nginxtest.Options{HTTP: h.http, Files: map[string]string{"answer.txt": "text\n"}}
+				o := nginxtest.Options{HTTP: h.http, Files: map[string]string{"answer.txt": "text\n", "users": "root:{PLAIN}secret\n"}}
 				more := h.open
 				if shut {
 					more = h.shut

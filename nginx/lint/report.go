@@ -57,6 +57,9 @@ func (l *linter) gated(s *scope) bool {
 
 func (l *linter) state(srv *scope) string {
 	sd := l.sides[srv]
+	if first := l.before(srv); first != nil {
+		return "ignored by nginx: " + first.d.pos() + " has its name"
+	}
 	switch {
 	case sd.asks:
 		for _, s := range srv.scopes() {

@@ -26,6 +26,7 @@ type scope struct {
 	parent   *scope
 	own      map[string][]*directive // by name, in nginx's order
 	order    []*directive            // the same
+	phase    []step                  // of a server or an if in it: what runs in the rewrite phase
 	children []*scope
 
 	// Of a location:
@@ -89,6 +90,9 @@ func (s *site) fill(at *scope, list []*directive, depth int, main bool) error {
 			continue
 		}
 		child := s.child(at, d, main)
+		if (at.kind == serverScope || at.kind == rewriteIf) && rewriting(d.name) {
+			at.phase = append(at.phase, step{d, child})
+		}
 		if child == nil {
 			at.own[d.name] = append(at.own[d.name], d)
 			at.order = append(at.order, d)
