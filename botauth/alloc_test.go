@@ -7,7 +7,7 @@ import "testing"
 // TestAllocations: a check allocates nothing but what the standard library makes of a key
 // when it verifies.
 func TestAllocations(t *testing.T) {
-	v, good, wrong, unsigned, unknown := benchmark(t)
+	v, unsigned, good, wrong, unknown := messages(t)
 	f := func(name string, most float64, f func()) {
 		t.Helper()
 		f()

@@ -5,7 +5,9 @@ import (
 	"testing"
 )
 
-func benchmark(t testing.TB) (v *Verifier, good, wrong, unsigned, unknown *Message) {
+// messages are those of a visitor without a signature, of an agent that is known, of one who
+// signs for another site under its name, and of nobody that is known.
+func messages(t testing.TB) (v *Verifier, unsigned, good, wrong, unknown *Message) {
 	s := newSigner(t, 'a')
 	v = verifierOf(t, nil, Bot{Name: "robot", Origin: "https://robot.test"})
 	v.withKeys("https://robot.test", s.key)
@@ -17,55 +19,31 @@ func benchmark(t testing.TB) (v *Verifier, good, wrong, unsigned, unknown *Messa
 	}
 	unknown = signed("example.com")
 	unknown.SignatureInput = strings.Replace(unknown.SignatureInput, `keyid="`, `keyid="x`, 1)
-	return v, signed("example.com"), signed("example.org"), request("a"), unknown
+	return v, request("a"), signed("example.com"), signed("example.org"), unknown
 }
 
-// BenchmarkUnsigned is what every request pays, where a rule asks.
-func BenchmarkUnsigned(b *testing.B) {
-	v, _, _, m, _ := benchmark(b)
-	for b.Loop() {
-		v.Verify(noon, m)
-	}
-}
-
-// BenchmarkUnknown is a flood of signatures of nobody.
-func BenchmarkUnknown(b *testing.B) {
-	v, _, _, _, m := benchmark(b)
-	for b.Loop() {
-		v.Verify(noon, m)
-	}
-}
-
-// BenchmarkKnown is an agent that signs for a site.
-func BenchmarkKnown(b *testing.B) {
-	v, m, _, _, _ := benchmark(b)
-	for b.Loop() {
-		v.Verify(noon, m)
-	}
-}
-
-// BenchmarkGood is an agent that signs each request.
-func BenchmarkGood(b *testing.B) {
-	v, m, _, _, _ := benchmark(b)
-	for b.Loop() {
-		v.recent.sets = [recentSets][recentWays]remembered{}
-		v.Verify(noon, m)
-	}
-}
-
-// BenchmarkLimited is a flood of wrong signatures under a name that is known.
-func BenchmarkLimited(b *testing.B) {
-	v, _, m, _, _ := benchmark(b)
-	for b.Loop() {
-		v.Verify(noon, m)
-	}
-}
-
-// BenchmarkWrong is one of those that are looked at.
-func BenchmarkWrong(b *testing.B) {
-	v, _, m, _, _ := benchmark(b)
-	for b.Loop() {
-		v.limit.find(m.From, noon.Unix()).wrong, v.limit.all = 0, 0
-		v.Verify(noon, m)
+func BenchmarkVerify(b *testing.B) {
+	v, unsigned, good, wrong, unknown := messages(b)
+	for _, c := range []struct {
+		name   string
+		m      *Message
+		before func()
+	}{
+		{"unsigned", unsigned, nil}, // what every request pays, where a rule asks
+		{"unknown", unknown, nil},   // a flood of signatures of nobody
+		{"known", good, nil},        // an agent that signs for a site
+		{"good", good, func() { v.recent.sets = [recentSets][recentWays]remembered{} }}, // one that signs each request
+		{"limited", wrong, nil}, // a flood of wrong signatures under a name that is known
+		{"wrong", wrong, func() { v.limit.find(wrong.From, noon.Unix()).wrong, v.limit.all = 0, 0 }}, // one of those that are looked at
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if c.before != nil {
+					c.before()
+				}
+				v.Verify(noon, c.m)
+			}
+		})
 	}
 }

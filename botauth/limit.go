@@ -6,7 +6,7 @@ import (
 	"stile/network"
 )
 
-// What wrong signatures may cost. The check of one takes some 80 µs (BenchmarkWrong),
+// What wrong signatures may cost. The check of one takes some 80 µs (BenchmarkVerify/wrong),
 // and key names are public: without a limit a flood of nonsense under a known name would
 // take a whole core for every 12,000 a second.
 const (

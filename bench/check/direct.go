@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"stile/bench/child"
 )
 
 // direct compares the two daemons without nginx: the same bytes, as nginx sends them,
@@ -17,7 +19,7 @@ import (
 func (b *bench) direct() error {
 	bare, gate := filepath.Join(b.dir, "bare.sock"), filepath.Join(b.dir, "stile.sock")
 	for _, socket := range []string{bare, gate} {
-		if err := b.wait("unix", socket); err != nil {
+		if err := child.Listening("unix", socket); err != nil {
 			return err
 		}
 	}

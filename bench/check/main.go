@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"stile/bench/child"
 	"stile/config"
 	"stile/cookie"
 	"stile/key"
@@ -131,10 +131,10 @@ http {
 
 // bench is everything that is running.
 type bench struct {
-	dir   string
-	pass  string
-	ports [4]int
-	stop  []func()
+	dir      string
+	pass     string
+	ports    [4]int
+	programs child.Group
 }
 
 func measure() error {
@@ -147,11 +147,7 @@ func measure() error {
 		return err
 	}
 	b := &bench{dir: dir}
-	defer func() {
-		for i := len(b.stop) - 1; i >= 0; i-- {
-			b.stop[i]()
-		}
-	}()
+	defer b.programs.Stop()
 	if err := b.start(); err != nil {
 		return err
 	}
@@ -240,31 +236,12 @@ func (b *bench) start() error {
 
 // startNginx is done only when nginx is measured.
 func (b *bench) startNginx() error {
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		program = "/usr/sbin/nginx"
-	}
-	return b.run(program, "-e", filepath.Join(b.dir, "error.log"), "-p", filepath.Join(b.dir, "nginx"), "-c", filepath.Join(b.dir, "nginx", "nginx.conf"))
+	return b.run(child.Nginx(), "-e", filepath.Join(b.dir, "error.log"), "-p", filepath.Join(b.dir, "nginx"), "-c", filepath.Join(b.dir, "nginx", "nginx.conf"))
 }
 
 func (b *bench) run(program string, args ...string) error {
-	cmd := exec.Command(program, args...)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	b.stop = append(b.stop, func() {
-		cmd.Process.Signal(os.Interrupt)
-		done := make(chan struct{})
-		go func() { cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(8 * time.Second):
-			cmd.Process.Kill()
-			<-done
-		}
-	})
-	return nil
+	_, err := b.programs.Start(os.Stderr, program, args...)
+	return err
 }
 
 // makePass is what a visitor would have earned.
@@ -280,14 +257,4 @@ func (b *bench) makePass() error {
 	p := cookie.Pass{Level: 2, Expires: uint32(time.Now().Add(24 * time.Hour).Unix()), ID: [cookie.IDLen]byte{1}}
 	b.pass = "stile=" + string(cookie.New(r).Append(nil, &p))
 	return nil
-}
-
-func (b *bench) wait(network, address string) error {
-	for range 200 {
-		if c, err := net.Dial(network, address); err == nil {
-			return c.Close()
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return fmt.Errorf("nothing listens on %s", address)
 }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"stile/bench/child"
 )
 
 // variant is one thing to measure through nginx.
@@ -33,7 +35,7 @@ func (b *bench) throughNginx() error {
 		{name: "(e) stile, a stranger is challenged", port: b.ports[3], path: "closed/", counted: `verdict="challenge",reason="demand"`},
 	}
 	for _, v := range vs {
-		if err := b.wait("tcp", fmt.Sprintf("127.0.0.1:%d", v.port)); err != nil {
+		if err := child.Listening("tcp", fmt.Sprintf("127.0.0.1:%d", v.port)); err != nil {
 			return err
 		}
 	}

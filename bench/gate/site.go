@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"stile/bench/child"
 	"stile/cookie"
 	"stile/key"
 	"stile/nginx"
@@ -72,7 +72,7 @@ type site struct {
 	dir         string
 	gated, open int
 	passes      *cookie.Passes
-	stops       []func()
+	programs    child.Group
 }
 
 // startSite starts everything but the backend, which listens at dir/backend.sock. Each
@@ -117,14 +117,10 @@ func startSite(dir, policy string, replace ...string) (s *site, err error) {
 			return nil, err
 		}
 	}
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		program = "/usr/sbin/nginx"
-	}
-	if err := s.run(program, "-e", dir+"/error.log", "-p", dir+"/nginx", "-c", dir+"/nginx/nginx.conf"); err != nil {
+	if err := s.run(child.Nginx(), "-e", dir+"/error.log", "-p", dir+"/nginx", "-c", dir+"/nginx/nginx.conf"); err != nil {
 		return nil, err
 	}
-	return s, wait("tcp", s.address(true))
+	return s, child.Listening("tcp", s.address(true))
 }
 
 func (s *site) startStile(policy string) error {
@@ -142,7 +138,7 @@ func (s *site) startStile(policy string) error {
 	if err := s.run(*stile, "serve", "-c", file); err != nil {
 		return err
 	}
-	return wait("unix", s.dir+"/stile.sock")
+	return child.Listening("unix", s.dir+"/stile.sock")
 }
 
 func (s *site) expand(text string) string {
@@ -209,46 +205,16 @@ func (s *site) address(gated bool) string {
 }
 
 func (s *site) run(program string, args ...string) error {
-	cmd := exec.Command(program, args...)
 	log, err := os.Create(filepath.Join(s.dir, filepath.Base(program)+".log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	s.stops = append(s.stops, func() {
-		cmd.Process.Signal(os.Interrupt)
-		done := make(chan struct{})
-		go func() { cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(8 * time.Second):
-			cmd.Process.Kill()
-			<-done
-		}
-	})
-	return nil
+	_, err = s.programs.Start(log, program, args...)
+	return err
 }
 
-func (s *site) stop() {
-	for i := len(s.stops) - 1; i >= 0; i-- {
-		s.stops[i]()
-	}
-	s.stops = nil
-}
-
-func wait(network, address string) error {
-	for range 500 {
-		if c, err := net.Dial(network, address); err == nil {
-			return c.Close()
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return fmt.Errorf("nothing listens on %s", address)
-}
+func (s *site) stop() { s.programs.Stop() }
 
 // metrics is what stile counts, by name and labels: `stile_gate_leases{gate="decode"}`.
 func (s *site) metrics() (map[string]float64, error) {

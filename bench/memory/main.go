@@ -10,13 +10,13 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
+
+	"stile/bench/child"
 )
 
 var (
@@ -45,23 +45,17 @@ func run() error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command(*program, "serve", "-c", file)
-	if err := cmd.Start(); err != nil {
+	var programs child.Group
+	defer programs.Stop()
+	pid, err := programs.Start(io.Discard, *program, "serve", "-c", file)
+	if err != nil {
 		return err
 	}
-	defer func() {
-		cmd.Process.Signal(os.Interrupt)
-		cmd.Wait()
-	}()
-	for range 100 {
-		if c, err := net.Dial("unix", socket); err == nil {
-			c.Close()
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
+	if err := child.Listening("unix", socket); err != nil {
+		return err
 	}
 	report := func(what string, done int) error {
-		mb, err := resident(cmd.Process.Pid)
+		mb, err := resident(pid)
 		if err != nil {
 			return err
 		}
