@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -165,22 +164,8 @@ func (b *bench) expand(s string) string {
 	for i, p := range b.ports {
 		s = strings.ReplaceAll(s, fmt.Sprintf("PORT%d", i+1), fmt.Sprint(p))
 	}
-	user, group := workers()
+	user, group := child.Workers()
 	return strings.NewReplacer("DIR", b.dir, "WORKERS", user, "GROUP", group).Replace(s)
-}
-
-// workers is as whom nginx's workers run, and to whom stile gives its socket. Those of a
-// root's nginx would be nobody, who may not open it; another user's have no choice.
-func workers() (directive, group string) {
-	if os.Geteuid() != 0 {
-		return "", ""
-	}
-	_, noUser := user.Lookup("www-data")
-	_, noGroup := user.LookupGroup("www-data")
-	if noUser != nil || noGroup != nil {
-		return "user root;", ""
-	}
-	return "user www-data www-data;", "www-data"
 }
 
 func (b *bench) write(name, text string) error {

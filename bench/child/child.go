@@ -1,4 +1,5 @@
-// Package child starts the programs that a benchmark measures, and ends them.
+// Package child starts the programs that a benchmark measures, nginx among them, and ends
+// them.
 package child
 
 import (
@@ -7,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"time"
 )
 
@@ -61,4 +63,18 @@ func Nginx() string {
 		return program
 	}
 	return "/usr/sbin/nginx" // not in everybody's path
+}
+
+// Workers is as whom nginx's workers run, and to which group stile gives its sockets. Those
+// of a root's nginx would be nobody, who may not open them; another user's have no choice.
+func Workers() (directive, group string) {
+	if os.Geteuid() != 0 {
+		return "", ""
+	}
+	_, noUser := user.Lookup("www-data")
+	_, noGroup := user.LookupGroup("www-data")
+	if noUser != nil || noGroup != nil {
+		return "user root;", ""
+	}
+	return "user www-data www-data;", "www-data"
 }

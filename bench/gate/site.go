@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -142,22 +141,8 @@ func (s *site) startStile(policy string) error {
 }
 
 func (s *site) expand(text string) string {
-	directive, group := workers()
+	directive, group := child.Workers()
 	return strings.NewReplacer("DIR", s.dir, "PORT1", strconv.Itoa(s.gated), "PORT2", strconv.Itoa(s.open), "WORKERS", directive, "GROUP", group).Replace(text)
-}
-
-// workers is as whom nginx's workers run, and to whom stile gives its sockets. Those of a
-// root's nginx would be nobody, who may not open them; another user's have no choice.
-func workers() (directive, group string) {
-	if os.Geteuid() != 0 {
-		return "", ""
-	}
-	_, noUser := user.Lookup("www-data")
-	_, noGroup := user.LookupGroup("www-data")
-	if noUser != nil || noGroup != nil {
-		return "user root;", ""
-	}
-	return "user www-data www-data;", "www-data"
 }
 
 func freePorts() (a, b int, err error) {
