@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"stile/config"
 	"stile/decide"
@@ -62,6 +63,7 @@ Exit status 1: an error is among them, or the output cannot be read.
 		name = "the built-in defaults (no file at " + defaultFile + ")"
 	}
 	fmt.Printf("%s: ok: %d rules, %d meters, %d [[expect]]s hold\n", name, len(cfg.Rules), len(cfg.Meters), len(decide.Expects(cfg)))
+	sayOldLists(cfg, time.Now())
 	if *dump == "" {
 		return 0
 	}

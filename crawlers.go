@@ -51,13 +51,31 @@ says how the lists are renewed; nothing is fetched without it.
 	if flushErr := w.Flush(); flushErr != nil {
 		return fail(flushErr)
 	}
-	if stale := lists.Stale(); len(stale) > 0 {
-		fmt.Printf("\n! older than %d days: who is not in such a list counts as unknown. Renew them: stile crawlers update\n", days(cfg.Crawler.MaxAge))
+	if len(lists.Stale()) > 0 {
+		fmt.Printf("\n! older than %d days: %s\n", days(cfg.Crawler.MaxAge), ofOld)
 	}
 	if err != nil {
 		return fail(err)
 	}
 	return 0
+}
+
+// ofOld is what there is to know of lists that are old.
+const ofOld = "a crawler whose addresses have changed since counts as unknown, unless DNS knows it. `stile crawlers update` renews them"
+
+// sayOldLists says in a check which lists of crawlers are old, or cannot be read, where the
+// rules use them. Neither is a fault of the configuration: the daemon goes on with what it has.
+func sayOldLists(cfg *config.Config, now time.Time) {
+	if !cfg.UsesCrawler() {
+		return
+	}
+	lists, err := crawler.Load(crawler.Dir(cfg.State.Dir), cfg.Crawler.MaxAge, now)
+	if stale := lists.Stale(); len(stale) > 0 {
+		fmt.Printf("lists of addresses older than %d days (%s): %s\n", days(cfg.Crawler.MaxAge), strings.Join(stale, ", "), ofOld)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stile:", err)
+	}
 }
 
 // ofList is the columns about a crawler's list.

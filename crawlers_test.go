@@ -72,6 +72,34 @@ func TestCrawlersCommand(t *testing.T) {
 	f(0, "bing: 2 ranges", "update", "-c", file, "--from", brought, "bing")
 }
 
+// That lists are old, or cannot be read, is said where rules use them, and is no fault.
+func TestCheckSaysOldLists(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "stile.toml")
+	f := func(want bool, rules string) {
+		t.Helper()
+		text := fmt.Sprintf("include = []\n[state]\ndir = %q\n[crawler]\nmax_age = '1d'\n%s", dir, rules)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, errs, status := stile(t, "check", "-c", file)
+		if old := strings.Contains(out, "older than 1 days (google, "); status != 0 || old != want {
+			t.Errorf("%s: status %d\n%s%s", rules, status, out, errs)
+		}
+		if broken := strings.Contains(errs, "makes the file anew"); broken != want {
+			t.Errorf("%s: a broken list: %s", rules, errs)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "crawlers"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "crawlers", "bing.json"), []byte("<html>"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f(true, "[[rule]]\nname = 'a'\ncrawler = 'google'\ndo = 'allow'\n")
+	f(false, "[[rule]]\nname = 'a'\npath = '/x'\ndo = 'allow'\n")
+}
+
 func TestExplainAssumes(t *testing.T) {
 	dir := t.TempDir()
 	file, places := filepath.Join(dir, "stile.toml"), filepath.Join(dir, "places.mmdb")

@@ -152,16 +152,19 @@ func WriteList(dir string, l *List) (err error) {
 type Lists struct {
 	lists  []*List      // by crawler; nil: none
 	tables []*bart.Lite // likewise
-	stale  []bool       // older than the greatest age: who is not in it may be genuine
+	stale  []bool       // older than the greatest age
+	whole  []bool       // somebody renews it: who is not in it is an imitator
 	from   []string     // "built in", or the file
 }
 
 // Load is the lists that came with stile, each replaced by the one of the same name in
 // dir, if it is there and newer. A file there that cannot be read is an error beside
-// lists that do without it. Lists that are older than maxAge at now count as incomplete.
+// lists that do without it. Lists that are older than maxAge at now count as incomplete,
+// and so do those that came with stile: nobody sees to it that what their owners have
+// added since is in them, and a genuine crawler must not be taken for an imitator.
 func Load(dir string, maxAge time.Duration, now time.Time) (*Lists, error) {
 	n := len(Known)
-	l := &Lists{make([]*List, n), make([]*bart.Lite, n), make([]bool, n), make([]string, n)}
+	l := &Lists{make([]*List, n), make([]*bart.Lite, n), make([]bool, n), make([]bool, n), make([]string, n)}
 	var errs []error
 	for i := range Known {
 		name := Known[i].Name
@@ -182,13 +185,14 @@ func Load(dir string, maxAge time.Duration, now time.Time) (*Lists, error) {
 			case list.Name != name:
 				errs = append(errs, fmt.Errorf("%s: it is the list of %q", file, list.Name))
 			case l.lists[i] == nil || list.Date >= l.lists[i].Date:
-				l.lists[i], l.from[i] = list, file
+				l.lists[i], l.from[i], l.whole[i] = list, file, true
 			}
 		}
 		if l.lists[i] == nil {
 			continue
 		}
 		l.stale[i] = maxAge > 0 && l.lists[i].Age(now) > maxAge
+		l.whole[i] = l.whole[i] && !l.stale[i] && !Known[i].Loose
 		l.tables[i] = new(bart.Lite)
 		for _, p := range l.lists[i].Nets {
 			l.tables[i].Insert(p)
@@ -256,7 +260,7 @@ func (l *Lists) verdict(claimed Set, a netip.Addr) (c Claim, dns Set) {
 			if l.Loose(id) {
 				c.State = Unknown
 			}
-		case l.tables[i] == nil || l.stale[i] || Known[i].Loose:
+		case !l.whole[i]:
 			c.State = Unknown
 		}
 	}

@@ -263,16 +263,25 @@ func TestListsOnDisk(t *testing.T) {
 	}
 }
 
-// In a fresh list who is missing is an imitator; an old one, and one that is not meant
-// to be whole, prove nothing (C130).
+// In a list that somebody renews who is missing is an imitator; an old one, the one that
+// came with stile, and one that is not meant to be whole, prove nothing (C130).
 func TestVerdictOfLists(t *testing.T) {
-	fresh := load(t, "")
-	old, err := Load("", 90*24*time.Hour, now.AddDate(1, 0, 0))
+	dir := t.TempDir()
+	for _, name := range []string{"openai", "google-user"} {
+		list, _ := load(t, "").Of(Find(name))
+		renewed := *list
+		renewed.Date = now.Format(time.DateOnly)
+		if err := WriteList(dir, &renewed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	built, fresh := load(t, ""), load(t, dir)
+	old, err := Load(dir, 90*24*time.Hour, now.AddDate(1, 0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(old.Stale()) < 5 || len(fresh.Stale()) > 0 {
-		t.Errorf("stale: %v, and fresh: %v", old.Stale(), fresh.Stale())
+	if len(old.Stale()) < 5 || len(fresh.Stale()) > 0 || len(built.Stale()) > 0 {
+		t.Errorf("stale: %v, and fresh: %v, built in: %v", old.Stale(), fresh.Stale(), built.Stale())
 	}
 	f := func(l *Lists, agent, addr, want string) {
 		t.Helper()
@@ -289,6 +298,11 @@ func TestVerdictOfLists(t *testing.T) {
 	f(old, "GPTBot/1.1", "20.171.207.4", "openai")
 	f(fresh, "GPTBot/1.1", "192.0.2.1", "spoofed")
 	f(old, "GPTBot/1.1", "192.0.2.1", "unknown")
+	f(built, "GPTBot/1.1", "20.171.207.4", "openai")
+	f(built, "GPTBot/1.1", "192.0.2.1", "unknown")
+	f(built, "DuckDuckBot/1.1", "192.0.2.1", "unknown")
+	f(built, "Googlebot", "192.0.2.1", "spoofed, DNS") // if DNS says no
+	f(fresh, "FeedFetcher-Google", "192.0.2.1", "unknown")
 	f(fresh, "ChatGPT-User/1.0", "192.0.2.1", "unknown") // no list at all
 	f(fresh, "Googlebot", "66.249.66.1", "google")
 	f(fresh, "Googlebot", "192.0.2.1", "spoofed, DNS")

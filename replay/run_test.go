@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"stile/crawler"
 	"stile/decide"
 )
 
@@ -506,7 +508,12 @@ func TestHeaders(t *testing.T) {
 
 // TestCrawlers: who is a crawler is told by the lists, and that DNS was not asked is said.
 func TestCrawlers(t *testing.T) {
-	const cfg = "include = []\n[state]\ndir = \"/nonexistent\"\n[[rule]]\nname = \"spoofed\"\npath = \"/**\"\ncrawler = \"spoofed\"\ndo = \"deny\"\n[[rule]]\nname = \"genuine\"\npath = \"/**\"\ncrawler = \"verified\"\ndo = \"allow\"\n"
+	dir := t.TempDir()
+	list := &crawler.List{Name: "openai", Date: time.Now().UTC().Format(time.DateOnly), Sources: []string{"x"}, Nets: []netip.Prefix{netip.MustParsePrefix("8.8.8.0/24")}}
+	if err := crawler.WriteList(crawler.Dir(dir), list); err != nil {
+		t.Fatal(err)
+	}
+	cfg := fmt.Sprintf("include = []\n[state]\ndir = %q\n", dir) + "[[rule]]\nname = \"spoofed\"\npath = \"/**\"\ncrawler = \"spoofed\"\ndo = \"deny\"\n[[rule]]\nname = \"genuine\"\npath = \"/**\"\ncrawler = \"verified\"\ndo = \"allow\"\n"
 	agent := func(name string) string {
 		return strings.Replace(line("192.0.2.1", 0, "GET / HTTP/1.1"), "test/1", name, 1)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,9 @@ func Places(cfg *config.Config) (*geo.DB, error) {
 }
 
 // lists are the lists of crawlers that are in force now. A file that cannot be read is
-// said, and done without: crawlers are not the reason why a site stays down.
+// said, and done without: crawlers are not the reason why a site stays down. That some
+// are old is said once, and again when others are: it is no fault, and nothing is refused
+// for it.
 func (s *Server) lists(cfg *config.Config) *crawler.Lists {
 	l, err := crawler.Load(crawler.Dir(cfg.State.Dir), cfg.Crawler.MaxAge, s.now())
 	if !cfg.UsesCrawler() {
@@ -60,8 +63,10 @@ func (s *Server) lists(cfg *config.Config) *crawler.Lists {
 	if err != nil {
 		s.log.Warn("lists of crawlers' addresses cannot be read", "error", err.Error())
 	}
-	if stale := l.Stale(); len(stale) > 0 {
-		s.log.Warn("lists of crawlers' addresses are old, and who is not in them counts as unknown: run stile crawlers update", "older_than", cfg.Crawler.MaxAge, "crawlers", strings.Join(stale, " "))
+	stale := l.Stale()
+	if said := s.crawlers != nil && slices.Equal(s.crawlers.Lists().Stale(), stale); len(stale) > 0 && !said {
+		s.log.Info("lists of crawlers' addresses are old: one of those whose addresses have changed counts as a stranger, unless DNS knows it; stile crawlers update renews them",
+			"days", int(cfg.Crawler.MaxAge.Hours()/24), "crawlers", strings.Join(stale, " "))
 	}
 	return l
 }
