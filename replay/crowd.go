@@ -21,14 +21,15 @@ type crowd struct {
 	forgotten int64
 }
 
+// caller is half a cache line.
 type caller struct {
-	factor   uint32 // how many times a stranger's limit it may use; 0: it is no stranger
-	requests uint32
+	what     *what  // the first time that it would not have been let through; nil before
+	passEnd  int64  // of the pass that it has if all solve
+	requests uint32 // nobody asks for more than four thousand million times in one log
 	asked    uint32 // would have been asked for a proof
 	refused  uint32 // or refused, if nobody solves
-	what     *what  // the first time; nil before
-	passEnd  int64  // of the pass that it has if all solve
-	level    uint8  // of it
+	factor   uint16 // how many times a stranger's limit it may use; 0: it is no stranger
+	level    uint8  // of the pass
 }
 
 // what is the first time that a caller would not have been let through.
@@ -93,6 +94,18 @@ func (c *crowd) find(key uint64) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// is tells whether a place is a caller's.
+func (c *crowd) is(i int, key uint64) bool { return c.keys[i] == key && key != 0 }
+
+// look touches the memory of a place.
+func (c *crowd) look(i int) uint64 {
+	d := c.demands[i*c.meters : (i+1)*c.meters]
+	if len(d) == 0 {
+		return 0
+	}
+	return uint64(c.callers[i].requests) + uint64(d[0].n) + uint64(d[len(d)-1].n)
 }
 
 // worth orders who is forgotten first.

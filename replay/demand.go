@@ -24,6 +24,7 @@ type demands struct {
 	wide    *crowd // the networks around strangers
 	pieces  *crowd // of meters per segment: by their key
 	all     []total
+	sum     uint64 // of touch, which must not be left out
 }
 
 // total is what is asked of a meter by all strangers together, or by all callers of a pool.
@@ -47,8 +48,30 @@ func newDemands(meters []config.Meter) *demands {
 	return d
 }
 
+// touch looks at the places of the callers of requests that come next, and of the networks
+// around them: so these come from memory side by side, not one after the other
+// (BenchmarkReplay).
+func (d *demands) touch(records []record) {
+	sum := uint64(0)
+	for i := range records {
+		r := &records[i]
+		sum += d.callers.keys[d.callers.bucket(uint64(r.from))]
+		sum += d.wide.keys[d.wide.bucket(uint64(r.from.Wider()[0]))]
+	}
+	for i := range records {
+		r := &records[i]
+		r.place, _ = d.callers.find(uint64(r.from))
+		r.around, _ = d.wide.find(uint64(r.from.Wider()[0]))
+	}
+	for i := range records {
+		r := &records[i]
+		sum += d.callers.look(r.place) + d.wide.look(r.around)
+	}
+	d.sum += sum
+}
+
 // count counts a request that falls under a rule with these meters; at is its caller's place.
-func (d *demands) count(r *decide.Request, meters []int, at int, now int64) {
+func (d *demands) count(r *decide.Request, meters []int, at, around int, now int64) {
 	for _, m := range meters {
 		c := &d.meters[m]
 		if r.Caller.Kind == decide.Stranger {
@@ -66,7 +89,7 @@ func (d *demands) count(r *decide.Request, meters []int, at int, now int64) {
 			i := d.pieces.at(key | 1)
 			e := &d.pieces.callers[i]
 			e.requests++
-			e.factor = uint32(b2i(r.Caller.Kind == decide.Stranger))
+			e.factor = uint16(b2i(r.Caller.Kind == decide.Stranger))
 			d.pieces.want(i, m, now, c.Window)
 		case c.Per.Caller:
 			d.callers.want(at, m, now, c.Window)
@@ -79,10 +102,13 @@ func (d *demands) count(r *decide.Request, meters []int, at int, now int64) {
 		if w == 0 {
 			continue
 		}
-		at := d.wide.at(uint64(w))
+		if !d.wide.is(around, uint64(w)) {
+			around = d.wide.at(uint64(w))
+		}
+		at := around
 		e := &d.wide.callers[at]
 		e.requests++
-		e.factor = decide.WideFactor(r.From, i)
+		e.factor = uint16(decide.WideFactor(r.From, i))
 		for _, m := range meters {
 			if c := &d.meters[m]; c.Per.Caller && len(c.Per.Segments) == 0 {
 				d.wide.want(at, m, now, c.Window)

@@ -35,6 +35,7 @@ type log struct {
 	unfit  int64
 	skip   *Skipped
 	head   record
+	ready  bool  // there is one in head
 	first  int64 // time of its first request
 	ahead  []string
 }
@@ -205,6 +206,18 @@ func (l *log) binary(err error) error {
 
 // next is the next request of all logs, by the time of its end; io.EOF after the last.
 func (f *feed) next(r *record) error {
+	if len(f.waiting) == 0 && len(f.open) == 1 {
+		// Fast path: the only log, or the last.
+		l := f.open[0]
+		if l.ready {
+			*r, l.ready = l.head, false
+			return nil
+		}
+		if err := l.next(r); err != nil {
+			return f.end(l, err)
+		}
+		return nil
+	}
 	for {
 		least := f.least()
 		if n := len(f.waiting); n > 0 && (least < 0 || f.waiting[n-1].first <= f.open[least].head.end) {
@@ -252,16 +265,21 @@ func (f *feed) start(l *log) error {
 // advance reads a log's next request, and closes it after the last.
 func (f *feed) advance(l *log) error {
 	err := l.next(&l.head)
-	if err == nil {
+	if l.ready = err == nil; l.ready {
 		return nil
 	}
+	if err = f.end(l, err); err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// end closes a log after its last request.
+func (f *feed) end(l *log, err error) error {
 	f.bytes += l.lines.bytes
 	f.skip.Unfit += l.lines.long
 	l.lines.close()
 	f.open = slices.DeleteFunc(f.open, func(o *log) bool { return o == l })
-	if err == io.EOF {
-		return nil
-	}
 	return err
 }
 
@@ -271,3 +289,6 @@ func (f *feed) close() {
 		l.lines.close()
 	}
 }
+
+// timed tells whether a log says how long requests took.
+func (f *feed) timed() bool { return f.has[fieldTook] || f.has[fieldUpstreamTime] }

@@ -121,7 +121,7 @@ func (l *lines) next() (string, error) {
 
 // fill reads the next piece: whole lines, and at the end of the log what is left.
 func (l *lines) fill() {
-	n, err := l.in.Read(l.buf[l.tail:])
+	n, err := l.in.Read(l.buf[l.tail:min(l.tail+128<<10, len(l.buf))])
 	l.bytes += int64(n)
 	b := l.buf[:l.tail+n]
 	if err != nil {

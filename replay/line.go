@@ -21,9 +21,15 @@ func (f *format) cut(line string, v *values) bool {
 		if s.sep == "" {
 			line = ""
 		} else {
-			n := f.find(line, s.sep)
+			// Fast path: the first byte that may begin it does.
+			n := strings.IndexByte(line, s.sep[0])
 			if n < 0 {
 				return false
+			}
+			if s.sep[0] == '"' && f.escape == escapeJSON || !begins(line[n:], s.sep) {
+				if n = f.find(line, s.sep); n < 0 {
+					return false
+				}
 			}
 			value = line[:n]
 			if s.keep {
@@ -38,6 +44,19 @@ func (f *format) cut(line string, v *values) bool {
 		v[s.is] = value
 	}
 	return line == "" || f.open
+}
+
+// begins is strings.HasPrefix for prefixes of few bytes.
+func begins(s, prefix string) bool {
+	if len(s) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		if s[i] != prefix[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // find is where the next separator begins. One that begins with a quote ends at the first

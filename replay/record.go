@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"stile/config"
+	"stile/crawler"
 	"stile/decide"
 	"stile/network"
 )
@@ -30,9 +31,15 @@ type record struct {
 	format                                           *format  // nil: no headers but the Referer
 
 	// Of finder.
+	key         uint64
+	claim       crawler.Claim // if rules look at it
 	path, query string
 	alt         []string
 	found       decide.Found
+	route       uint16
+
+	// Of demands.
+	place, around int
 }
 
 // fault is why a line is not a request that stile would have been asked about.
@@ -53,6 +60,7 @@ type parser struct {
 	clock  clock
 	v      values
 	arena  []string // for headers
+	plain  bool     // the line has no escapes
 }
 
 // read fills r from a line. After a fault r is undefined, but for noAsk its times hold.
@@ -61,6 +69,7 @@ func (p *parser) read(line string, r *record) fault {
 	if !f.cut(line, v) {
 		return unfit
 	}
+	p.plain = strings.IndexByte(line, '\\') < 0
 	text := v[fieldAddr]
 	if text == "" {
 		text = v[fieldProxyAddr]
@@ -102,19 +111,27 @@ func (p *parser) read(line string, r *record) fault {
 			r.host = v[fieldServer]
 		}
 	}
-	r.host = f.plain(r.host)
-	r.agent = f.plain(v[fieldAgent])
+	r.host = p.text(r.host)
+	r.agent = p.text(v[fieldAgent])
 	r.pass = v[fieldPass]
 	r.user, r.named = v[fieldStileUser], true
 	if r.user == "" && v[fieldUser] != "" && r.status != 401 {
-		r.user, r.named = f.plain(v[fieldUser]), false
+		r.user, r.named = p.text(v[fieldUser]), false
 	}
-	r.referer = f.plain(v[head+headerReferer])
+	r.referer = p.text(v[head+headerReferer])
 	r.header, r.format = nil, nil
 	if len(f.headers) > 1 || len(f.headers) == 1 && f.headers[0] != head+headerReferer {
 		p.headers(r)
 	}
 	return fine
+}
+
+// text is a value as it was before nginx escaped it.
+func (p *parser) text(s string) string {
+	if p.plain {
+		return s
+	}
+	return p.format.plain(s)
 }
 
 // headers fills r.header. The memory is the record's for good.
@@ -125,18 +142,18 @@ func (p *parser) headers(r *record) {
 	}
 	r.header, r.format, p.arena = p.arena[:n:n], p.format, p.arena[n:]
 	for i, k := range p.format.headers {
-		r.header[i] = p.format.plain(p.v[k])
+		r.header[i] = p.text(p.v[k])
 	}
 }
 
 // request takes method and target out of the line. False: there is no request in it.
 func (p *parser) request(r *record) bool {
-	f, v := p.format, &p.v
+	v := &p.v
 	r.method, r.target = v[fieldMethod], v[fieldTarget]
 	if r.target == "" && v[fieldURI] != "" {
-		r.target = f.plain(v[fieldURI])
+		r.target = p.text(v[fieldURI])
 		if args := v[fieldArgs]; args != "" && strings.IndexByte(r.target, '?') < 0 {
-			r.target += "?" + f.plain(args)
+			r.target += "?" + p.text(args)
 		}
 		if r.method == "" {
 			r.method = "GET"
@@ -159,7 +176,7 @@ func (p *parser) request(r *record) bool {
 	if r.method == "" {
 		r.method = "GET"
 	}
-	r.target = f.plain(r.target)
+	r.target = p.text(r.target)
 	return r.target != "" && isMethod(r.method)
 }
 
@@ -252,9 +269,9 @@ func nanos(fraction string) int64 {
 func sum(s string, parse func(string) int64) int64 {
 	total := int64(-1)
 	for s != "" {
-		n := strings.IndexAny(s, ",: ")
-		if n < 0 {
-			n = len(s)
+		n := 0
+		for n < len(s) && s[n] != ',' && s[n] != ':' && s[n] != ' ' {
+			n++
 		}
 		if x := parse(s[:n]); x >= 0 {
 			total = max(total, 0) + x

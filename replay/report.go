@@ -279,7 +279,8 @@ func (s *simulation) callerRows(r *Report, at func(int64) time.Time) {
 }
 
 func (s *simulation) routeRows(r *Report) {
-	for path, n := range s.routes {
+	for i, path := range s.find.routes.names {
+		n := &s.routes[i]
 		row := RouteRow{Path: path, Requests: n.requests, Asked: n.asked, Refused: n.refused, Bytes: n.bytes, Seconds: float64(n.took) / 1e9, Mean: -1}
 		if n.timed > 0 {
 			row.Mean = row.Seconds / float64(n.timed)

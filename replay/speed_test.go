@@ -140,7 +140,7 @@ func BenchmarkDecision(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	find := &finder{memo: e.NewMemo(defaults(b, ""), 1)}
+	find := newFinder(shape{}, e, defaults(b, ""))
 	var q decide.Request
 	perCore(b, st.Size(), func() {
 		for i := range all {
