@@ -68,6 +68,7 @@ func TestGenericBudgets(t *testing.T) {
 		"go-get 1m: 30 120 120 300",
 		"assets 1m: 1200 1200 1200 0",
 		"machines 1m: 600 600 600 0",
+		"git-heads 1m: 600 600 600 0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("meters\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -89,7 +90,7 @@ func TestGenericBudgets(t *testing.T) {
 		if r.Do != MeterAction && r.Name != "generic/always" {
 			t.Errorf("rule %q: %s", r.Name, r.Do)
 		}
-		classed := slices.ContainsFunc(r.Meters, func(i int) bool { return c.Meters[i].Name == "assets" || c.Meters[i].Name == "machines" })
+		classed := slices.ContainsFunc(r.Meters, func(i int) bool { return slices.Contains([]string{"assets", "machines", "git-heads"}, c.Meters[i].Name) })
 		if classed && r.Proof != Never {
 			t.Errorf("rule %q: its clients cannot prove anything, but it may ask for a proof", r.Name)
 		}
