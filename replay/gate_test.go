@@ -2,13 +2,15 @@ package replay
 
 import (
 	"testing"
+
+	"stile/replay/replaytest"
 )
 
 // TestGatesAddUp: whatever a gate counts in, everybody who came to it is admitted, refused
 // or asked, nobody waits longer than wait, and no more is in flight than the budget, or one
 // request that costs more.
 func TestGatesAddUp(t *testing.T) {
-	name := madeFile(t, made{lines: 20_000, addresses: 300, seed: 4, timed: true})
+	name := madeFile(t, replaytest.Log{Lines: 20_000, Addresses: 300, Seed: 4, Timed: true})
 	for _, gate := range []string{
 		"budget = 1\nqueue = 4\nwait = \"2s\"", "budget = 3\nqueue = 0", "budget = 8\nper_caller = 1\nlease = \"1s\"",
 		"budget = \"200KiB\"\nqueue = 10\nwait = \"1s\"", "budget = \"4s\"\nfree_below = \"100ms\"\nwait = \"25s\"", "budget = \"1MiB\"\ncost = \"300KiB\"",

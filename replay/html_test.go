@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"stile/replay/replaytest"
 )
 
 func html(t *testing.T, r *Report) string {
@@ -70,7 +72,7 @@ func TestHostileLogs(t *testing.T) {
 
 // TestReportStandsAlone: no address of anything elsewhere, no script, well-formed.
 func TestReportStandsAlone(t *testing.T) {
-	r := run(t, "", Options{Logs: []string{madeFile(t, made{lines: 5000, addresses: 300, seed: 2, timed: true})}})
+	r := run(t, "", Options{Logs: []string{madeFile(t, replaytest.Log{Lines: 5000, Addresses: 300, Seed: 2, Timed: true})}})
 	got := html(t, r)
 	for _, no := range []string{"src=", "href=", "url(", "@import", "<script", "<link", "NaN", "Inf", "ZgotmplZ"} {
 		if strings.Contains(got, no) {

@@ -14,6 +14,7 @@ import (
 
 	"stile/crawler"
 	"stile/decide/path"
+	"stile/replay/replaytest"
 )
 
 // plainly is Run without what makes it fast: one request after the other, nothing
@@ -101,8 +102,8 @@ func TestFastIsPlain(t *testing.T) {
 	}
 	logs := map[string]Options{
 		"strange": {Logs: []string{write(t, "strange.log", strangeLog(6000)...)}, Format: `$remote_addr $remote_user [$time_local] "$request" $status $body_bytes_sent $host "$http_referer" "$http_user_agent" "$http_accept" "$http_sec_fetch_dest" $request_time`},
-		"made":    {Logs: []string{madeFile(t, made{lines: 6000, addresses: 300, seed: 3})}},
-		"several": {Logs: []string{write(t, "a.log", evilLog()...), madeFile(t, made{lines: 2000, addresses: 30, seed: 4}), madeFile(t, made{lines: 2000, addresses: 30, seed: 5, timed: true})}},
+		"made":    {Logs: []string{madeFile(t, replaytest.Log{Lines: 6000, Addresses: 300, Seed: 3})}},
+		"several": {Logs: []string{write(t, "a.log", evilLog()...), madeFile(t, replaytest.Log{Lines: 2000, Addresses: 30, Seed: 4}), madeFile(t, replaytest.Log{Lines: 2000, Addresses: 30, Seed: 5, Timed: true})}},
 	}
 	for name, toml := range policies {
 		for what, o := range logs {

@@ -16,6 +16,7 @@ import (
 
 	"stile/crawler"
 	"stile/decide"
+	"stile/replay/replaytest"
 )
 
 var update = flag.Bool("update", false, "write the tables of testdata anew")
@@ -169,7 +170,7 @@ func TestGateTables(t *testing.T) {
 
 // TestAgreement: the verdicts are those of the engine that the daemon has, asked the same.
 func TestAgreement(t *testing.T) {
-	name := madeFile(t, made{lines: 60_000, addresses: 3000, seed: 3})
+	name := madeFile(t, replaytest.Log{Lines: 60_000, Addresses: 3000, Seed: 3})
 	const toml = "[[meter]]\nname = \"pages\"\nwindow = \"1m\"\nstranger = 3\npass = 60\nuser = 60\nstrangers = 500\n[[meter]]\nname = \"assets\"\nwindow = \"1m\"\nstranger = 4\npass = 60\nuser = 60\n"
 	r := run(t, toml, Options{Logs: []string{name}})
 
@@ -223,7 +224,7 @@ func TestAgreement(t *testing.T) {
 // TestSuggestedLimits: with the limit that "nobody" names nobody is asked, and with one less
 // somebody is.
 func TestSuggestedLimits(t *testing.T) {
-	name := madeFile(t, made{lines: 30_000, addresses: 500, seed: 5})
+	name := madeFile(t, replaytest.Log{Lines: 30_000, Addresses: 500, Seed: 5})
 	policy := func(limit int64) string {
 		return fmt.Sprintf("include = []\n[[meter]]\nname = \"m\"\nwindow = \"1m\"\nstranger = %d\npass = 100000\nuser = 100000\n[[rule]]\nname = \"all\"\npath = \"/**\"\ndo = \"meter\"\nmeter = [\"m\"]\n", limit)
 	}

@@ -1,4 +1,5 @@
-package replay
+// Package replaytest makes access logs to test and to measure replays with.
+package replaytest
 
 import (
 	"fmt"
@@ -8,13 +9,15 @@ import (
 	"time"
 )
 
-// made writes a log as a small forge would have it: readers who load pages and their parts,
-// a crawler, and a swarm that asks for a few pages from each of many addresses.
-type made struct {
-	lines     int
-	addresses int // of the swarm
-	timed     bool
-	seed      uint64
+// Log is a log as a small forge would have it in nginx's format combined: readers who load
+// pages and their parts, a crawler, and a swarm that asks for a few pages from each of many
+// addresses. The same values make the same log.
+type Log struct {
+	Lines     int
+	Addresses int  // of the swarm
+	Timed     bool // with $request_time and $upstream_response_time after it
+	Distinct  bool // no two targets are the same; else four in ten are
+	Seed      uint64
 }
 
 // agents are three hundred browsers, of which few are frequent.
@@ -27,11 +30,12 @@ var agents = func() (all []string) {
 	return all
 }()
 
-func (m made) write(w io.Writer) error {
-	rng := rand.New(rand.NewPCG(m.seed, 7))
+// Write writes the log, with many small writes.
+func (m Log) Write(w io.Writer) error {
+	rng := rand.New(rand.NewPCG(m.Seed, 7))
 	now := time.Date(2026, 11, 28, 0, 0, 0, 0, time.FixedZone("", 3600))
 	var b strings.Builder
-	for i := range m.lines {
+	for i := range m.Lines {
 		if i%25 == 24 {
 			now = now.Add(time.Second)
 		}
@@ -54,15 +58,22 @@ func (m made) write(w io.Writer) error {
 			addr, agent = "192.0.2.77", "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://bot.example.net/)"
 			target = fmt.Sprintf("/project/halogen/commit/%x", rng.Uint64())
 		default: // the swarm
-			n := rng.IntN(max(m.addresses, 1))
+			n := rng.IntN(max(m.Addresses, 1))
 			addr = fmt.Sprintf("%d.%d.%d.%d", 100+n>>24, n>>16&255, n>>8&255, n&255)
 			target = fmt.Sprintf("/project/halogen/blame/%x/src/lib/part%d.go", rng.Uint64(), rng.IntN(400))
 			if rng.IntN(9) == 0 {
 				target = fmt.Sprintf("/search?q=%x", rng.Uint32())
 			}
 		}
+		if m.Distinct {
+			sep := byte('?')
+			if strings.IndexByte(target, '?') >= 0 {
+				sep = '&'
+			}
+			target = fmt.Sprintf("%s%cn=%d", target, sep, i)
+		}
 		fmt.Fprintf(&b, "%s - - [%s] \"GET %s HTTP/1.1\" %d %d \"%s\" \"%s\"", addr, now.Format("02/Jan/2006:15:04:05 -0700"), target, status, bytes, referer, agent)
-		if m.timed {
+		if m.Timed {
 			took := 0.002 + rng.Float64()*rng.Float64()*rng.Float64()*3
 			if strings.HasPrefix(target, "/search") {
 				took *= 8
