@@ -44,12 +44,14 @@ verdict = "deny"
 	if asn, country := c.UsesGeo(); !asn || !country || !c.UsesCrawler() {
 		t.Error("it does not know what its rules use")
 	}
-	none, err := Load("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if asn, country := none.UsesGeo(); asn || country || none.UsesCrawler() {
-		t.Error("the default configuration looks things up")
+	for text, want := range map[string]bool{"": true, "include = []\n": false} {
+		c, err := Parse("stile.toml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asn, country := c.UsesGeo(); asn || country || c.UsesCrawler() != want {
+			t.Errorf("%q looks up systems %v, countries %v, crawlers %v", text, asn, country, c.UsesCrawler())
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"stile/crawler"
 	"stile/decide/path"
 	"stile/decide/pattern"
 )
@@ -29,6 +30,12 @@ func TestPresetsKeepTheirExpectations(t *testing.T) {
 			for _, e := range c.Expects {
 				got, rule := judge(t, c, &e)
 				reached[rule] = true
+				at, query, _ := strings.Cut(e.Target, "?")
+				for i := range c.Rules {
+					if r := &c.Rules[i]; r.Do == Suspect && strings.HasPrefix(got, "challenge") && matches(&r.Match, &e, at, query) {
+						reached[r.Name] = true
+					}
+				}
 				if got != e.Verdict {
 					t.Errorf("%s: %s %s: %q by rule %q, want %q", e.Pos, e.Method, e.Target, got, rule, e.Verdict)
 				}
@@ -69,6 +76,8 @@ func TestGenericBudgets(t *testing.T) {
 		"assets 1m: 1200 1200 1200 0",
 		"machines 1m: 600 600 600 0",
 		"git-heads 1m: 600 600 600 0",
+		"crawlers 1m: 300 600 600 1200",
+		"fetchers 1m: 60 600 600 300",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("meters\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -87,10 +96,12 @@ func TestGenericBudgets(t *testing.T) {
 			t.Errorf("rule %q: meters %v and gate %d", r.Name, r.Meters, r.Gate)
 		}
 		// Exempt never means free: only what must always be reached is not counted.
-		if r.Do != MeterAction && r.Name != "generic/always" {
+		if r.Do != MeterAction && r.Do != Suspect && r.Name != "generic/always" {
 			t.Errorf("rule %q: %s", r.Name, r.Do)
 		}
-		classed := slices.ContainsFunc(r.Meters, func(i int) bool { return slices.Contains([]string{"assets", "machines", "git-heads"}, c.Meters[i].Name) })
+		classed := slices.ContainsFunc(r.Meters, func(i int) bool {
+			return slices.Contains([]string{"assets", "machines", "git-heads"}, c.Meters[i].Name)
+		})
 		if classed && r.Proof != Never {
 			t.Errorf("rule %q: its clients cannot prove anything, but it may ask for a proof", r.Name)
 		}
@@ -101,6 +112,9 @@ func TestGenericBudgets(t *testing.T) {
 // never free.
 func exemptIsMetered(t *testing.T, c *Config, r *Rule) {
 	t.Helper()
+	if r.Do == Suspect {
+		return
+	}
 	if r.Do != MeterAction && r.Name != "generic/always" {
 		t.Errorf("rule %q: %s: exempt never means free", r.Name, r.Do)
 	}
@@ -113,7 +127,12 @@ func exemptIsMetered(t *testing.T, c *Config, r *Rule) {
 	if len(r.Match.Agent) > 0 || r.Match.Not != nil && len(r.Match.Not.Agent) > 0 {
 		t.Errorf("rule %q: looks at the agent", r.Name)
 	}
-	if r.Proof == Never && len(r.Match.Path) == 0 && r.Name != "generic/preflight" && r.Name != "generic/go-get" {
+	for _, word := range r.Match.Crawler {
+		if r.Proof == Never && crawler.Find(word) == 0 { // "verified" would be anybody's who gets known later, too
+			t.Errorf("rule %q: exempts crawlers that it does not name", r.Name)
+		}
+	}
+	if r.Proof == Never && len(r.Match.Path)+len(r.Match.Crawler) == 0 && r.Name != "generic/preflight" && r.Name != "generic/go-get" {
 		t.Errorf("rule %q: exempts any path", r.Name)
 	}
 }
@@ -191,12 +210,16 @@ func judge(t *testing.T, c *Config, e *Expect) (verdict, rule string) {
 	if err := r.Parse(e.Target); err != nil {
 		t.Fatalf("%s: %v", e.Pos, err)
 	}
-	strictest := -1.0
+	strictest, points := -1.0, 0
 	for _, p := range append([]string{r.Path}, r.Alt...) {
 		v, name, rank := "allow", "", 0.0
 		for i := range c.Rules {
 			ru := &c.Rules[i]
-			if ru.Do == Suspect || ru.Mode == Observe || !matches(&ru.Match, e, p, r.Query) {
+			if ru.Mode == Observe || !matches(&ru.Match, e, p, r.Query) {
+				continue
+			}
+			if ru.Do == Suspect {
+				points = max(points, ru.Suspect)
 				continue
 			}
 			v, name, rank = ru.Do.String(), ru.Name, strict(c, ru)
@@ -207,6 +230,11 @@ func judge(t *testing.T, c *Config, e *Expect) (verdict, rule string) {
 		}
 		if rank > strictest {
 			verdict, rule, strictest = v, name, rank
+		}
+	}
+	for i := range c.Rules { // ten points are a level
+		if ru := &c.Rules[i]; ru.Name == rule && ru.Do == MeterAction && ru.Proof != Never && points >= 10 {
+			verdict = fmt.Sprintf("challenge %d", min(points/10, 3))
 		}
 	}
 	return verdict, rule
@@ -230,6 +258,14 @@ func strict(c *Config, r *Rule) float64 {
 		return 3 + 1/hour
 	}
 	return 5
+}
+
+// claims is what is known of who asks: with nothing said, the agent alone.
+func claims(e *Expect) crawler.Claim {
+	if e.Crawler.State == crawler.None && crawler.Claimed(e.Agent) != 0 {
+		return crawler.Claim{State: crawler.Unknown}
+	}
+	return e.Crawler
 }
 
 func matches(m *Match, e *Expect, p, query string) bool {
@@ -263,6 +299,9 @@ func each(m *Match, e *Expect, p, query string, tell func(bool)) {
 	}
 	for _, h := range m.Header {
 		text(h.Patterns, e.Header[h.Name])
+	}
+	if len(m.Crawler) > 0 {
+		tell(slices.Contains(m.Crawler, claims(e).String()))
 	}
 	if len(m.Network) > 0 {
 		a, _ := netip.ParseAddr(e.Addr)

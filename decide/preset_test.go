@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stile/config"
+	"stile/crawler"
 )
 
 // The attacks on presets are made, not listed: every example of an exemption is put on every
@@ -55,6 +56,81 @@ func TestPresetsStandDressUps(t *testing.T) {
 	}
 }
 
+// Nobody's word wins anything: whoever says that he is a crawler, and is refuted, not known
+// or not known yet, is under the same meters as he would be in silence, and is never
+// exempt by it. A verified one is better off on pages alone, and only if a rule names it.
+func TestPresetsBelieveNoWord(t *testing.T) {
+	for _, name := range config.Presets() {
+		t.Run(name, func(t *testing.T) {
+			d := newDressUp(t, name)
+			better := map[string]bool{}
+			for i := range d.examples {
+				x := &d.examples[i]
+				r := d.request(x.Method, x.Target, x.Header)
+				if r == nil {
+					continue
+				}
+				plain := d.rule(r)
+				for _, c := range everyClaim {
+					c.put(r)
+					got := d.rule(r)
+					same := slices.Equal(got.meters, plain.meters) && got.never == plain.never && got.do == plain.do && got.gate == plain.gate
+					switch {
+					case same:
+					case c.claim.State == crawler.Verified && got.never && d.onPages(plain) && slices.Contains(got.match.crawler.words(), c.claim.Crawler.Name()):
+						better[c.claim.Crawler.Name()] = true
+					default:
+						t.Errorf("%s %s as %s (%s): rule %q, and in silence %q", x.Method, x.Target, c.agent, c.claim.State, got.name, plain.name)
+					}
+				}
+			}
+			if !better["google"] || !better["google-user"] || better["openai"] {
+				t.Errorf("better off when verified: %v", better)
+			}
+		})
+	}
+}
+
+// everyClaim is all that may be known of who names a crawler in his agent.
+var everyClaim = func() (all []claimed) {
+	for i := range crawler.Known {
+		for _, s := range []crawler.State{crawler.None, crawler.Spoofed, crawler.Unknown, crawler.Pending, crawler.Verified} {
+			c := claimed{crawler.Known[i].Tokens[0], crawler.Claim{State: s, Crawler: crawler.ID(i + 1)}}
+			if s == crawler.None { // the agent alone
+				c.claim = crawler.Claim{}
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}()
+
+// claimed is an agent, and what is known of it.
+type claimed struct {
+	agent string
+	claim crawler.Claim
+}
+
+func (c *claimed) put(r *Request) { r.Agent, r.Crawler = c.agent, c.claim }
+
+// words are the crawlers that a rule names.
+func (m *crawlerMatcher) words() (names []string) {
+	for i := range crawler.Known {
+		if id := crawler.ID(i + 1); m.names.Has(id) {
+			names = append(names, id.Name())
+		}
+	}
+	return names
+}
+
+// rule is the one that a request falls under.
+func (d *dressUp) rule(r *Request) *rule { return &d.policy.rules[d.policy.find(r).rule] }
+
+// onPages tells whether a rule counts pages, which cost little.
+func (d *dressUp) onPages(ru *rule) bool {
+	return len(ru.meters) > 0 && d.policy.meters[ru.meters[0]].name == "pages" && ru.gate == 0
+}
+
 // dressUp is a preset and the examples that it has itself.
 type dressUp struct {
 	t      *testing.T
@@ -63,6 +139,9 @@ type dressUp struct {
 	pages  []*config.Expect
 	exempt []*config.Expect
 	holes  map[string]bool
+
+	examples []config.Expect
+	dressed  int // how many of everyClaim have been tried
 }
 
 func newDressUp(t *testing.T, name string) *dressUp {
@@ -87,6 +166,7 @@ func newDressUp(t *testing.T, name string) *dressUp {
 	if name != "generic" {
 		examples = append(examples, parse("generic").Expects...)
 	}
+	d.examples = examples
 	covered := map[int]int{}
 	for i := range examples {
 		x := &examples[i]
@@ -94,6 +174,7 @@ func newDressUp(t *testing.T, name string) *dressUp {
 		if r == nil {
 			continue
 		}
+		r.Agent, r.Crawler = x.Agent, x.Crawler
 		switch found := p.find(r).rule; {
 		case found < 0:
 		case c.Rules[found].Do == config.Allow || c.Rules[found].Proof == config.Never:
@@ -146,6 +227,9 @@ func (d *dressUp) try(serves backend, target string, page, exempt *config.Expect
 		if r == nil {
 			return tried, served
 		}
+		// As what the exempt client is known to be, and as all kinds of crawlers in turn.
+		d.dressed++
+		as := []claimed{{r.Agent, exempt.Crawler}, everyClaim[d.dressed%len(everyClaim)], everyClaim[(7*d.dressed+3)%len(everyClaim)]}
 		for i, method := range []string{"GET", "HEAD", "POST", "OPTIONS", exempt.Method} {
 			if i == 4 && slices.Contains([]string{"GET", "HEAD", "POST", "OPTIONS"}, method) {
 				continue
@@ -156,19 +240,24 @@ func (d *dressUp) try(serves backend, target string, page, exempt *config.Expect
 			}
 			served++
 			r.Method = method
-			found := d.policy.find(r).rule
-			if found >= 0 && d.gates[found] {
-				continue
-			}
-			verdict, rule := d.policy.Classify(r)
-			// One of each kind is enough to read.
-			if kind := rule + " for " + page.Target + " as " + exempt.Target; !d.holes[kind] && len(d.holes) < 40 {
-				d.holes[kind] = true
-				d.t.Errorf("%s %s (%s dressed up as %s, %v): %q by rule %q", method, target, page.Target, exempt.Target, header, verdict, rule)
+			for _, c := range as {
+				c.put(r)
+				if found := d.policy.find(r).rule; found < 0 || !d.gates[found] {
+					d.hole(r, target, page, exempt, header)
+				}
 			}
 		}
 	}
 	return tried, served
+}
+
+// hole reports an expensive page that is not judged as one. One of each kind is enough to read.
+func (d *dressUp) hole(r *Request, target string, page, exempt *config.Expect, header map[string]string) {
+	verdict, rule := d.policy.Classify(r)
+	if kind := rule + " for " + page.Target + " as " + exempt.Target; !d.holes[kind] && len(d.holes) < 40 {
+		d.holes[kind] = true
+		d.t.Errorf("%s %s (%s dressed up as %s, %v, %s %s): %q by rule %q", r.Method, target, page.Target, exempt.Target, header, r.Agent, r.Crawler, verdict, rule)
+	}
 }
 
 // targets are the ways of writing a page's address so that it looks like another's.

@@ -474,8 +474,8 @@ user = 3
 	f("a registry", "GET", "/v2/group/image/manifests/latest", "", 429, "User-Agent: docker/27.0")
 	f("a registry's blob", "HEAD", "/v2/group/image/blobs/sha256:00", "", 429, "User-Agent: containerd/1.7")
 	f("an inbox", "POST", "/users/a/inbox", "{}", 429, "Content-Type: application/activity+json", "Signature: keyId=\"x\"")
-	f("a crawler that is not known", "GET", "/page", "", 503, "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")
-	f("an archive", "HEAD", "/page", "", 503, "User-Agent: archive.org_bot")
+	f("a crawler that is not known", "GET", "/page", "", 429, "User-Agent: DuckDuckBot/1.1; (+http://duckduckgo.com/duckduckbot.html)") // of others DNS has to say it: TestCrawlersByDefault
+	f("a crawler that is not known", "HEAD", "/page", "", 429, "User-Agent: PerplexityBot/1.0")
 	f("a monitor", "HEAD", "/", "", 503, "User-Agent: Uptime-Kuma/1.23")
 
 	v := s.visitor("User-Agent: Miniflux/2.2", "Accept: */*")

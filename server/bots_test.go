@@ -106,7 +106,7 @@ func TestSigningBot(t *testing.T) {
 func TestNoRuleNoSignature(t *testing.T) {
 	r := newRobot(t)
 	toml, _, _ := strings.Cut(fmt.Sprintf(botTOML, r.origin), "[[rule]]")
-	w := newWorld(t, toml)
+	w := newWorld(t, "include = []\n"+toml)
 	w.s.bots.Refresh(t.Context())
 	w.s.bots.Directories(func(bot string, _ int, _, _ uint64, _ time.Time) { t.Errorf("the directory of %s is fetched", bot) })
 	w.check("GET /x/y", "192.0.2.1", r.sign(w, "site.example", "/x/y", "")...)

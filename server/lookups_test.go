@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -30,14 +33,14 @@ name = "all"
 path = "/x/**"
 do = "challenge"
 `
-	yandex    = "User-Agent: Mozilla/5.0 (compatible; YandexBot/3.0; +http://yandex.com/bots)"
+	yandex    = "User-Agent: " + dnstest.YandexBot
 	googlebot = "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 	archive   = "User-Agent: Mozilla/5.0 (compatible; archive.org_bot +http://archive.org/details/archive.org_bot)"
 )
 
 // lookups is a world whose lookups are done by a DNS server of its own.
 func lookups(t *testing.T, toml string, zone *dnstest.Zone) *world {
-	return newWorld(t, fmt.Sprintf("include = [\"preset:generic\"]\n%s\n[crawler]\nresolver = %q\n", toml, zone.Addr))
+	return newWorld(t, fmt.Sprintf("%s\n[crawler]\nresolver = %q\n", toml, zone.Addr))
 }
 
 // looked does the lookups that wait.
@@ -46,11 +49,7 @@ func (w *world) looked() { w.s.crawlers.LookUp(w.t.Context()) }
 // What a crawler sees by what is known of it (C122, C126): never a 200 of ours, and while
 // it is being looked up nothing that it would take for final.
 func TestCrawlerStates(t *testing.T) {
-	zone := dnstest.New(t,
-		dnstest.Reverse("192.0.2.1", "spider-1.yandex.com."), "spider-1.yandex.com. 60 IN A 192.0.2.1",
-		dnstest.Reverse("192.0.2.2", "spider-1.yandex.com."), // which has another address
-	)
-	zone.Break("3.2.0.192.in-addr.arpa.")
+	zone := dnstest.Yandex(t, "192.0.2.1", "192.0.2.2", "192.0.2.3")
 	w := lookups(t, crawlerTOML, zone)
 	f := func(request, addr, agent string, status int, verdict string) *fasthttp.Response {
 		t.Helper()
@@ -105,7 +104,7 @@ func TestCrawlerStates(t *testing.T) {
 // A policy that does not ask who a crawler is looks nothing up, and withholds nothing.
 func TestNoRuleNoLookup(t *testing.T) {
 	zone := dnstest.New(t)
-	w := lookups(t, "", zone)
+	w := lookups(t, "include = []", zone)
 	for _, agent := range []string{yandex, googlebot} {
 		if r := w.check("GET /", "192.0.2.1", agent); r.StatusCode() != 200 {
 			t.Errorf("%s: %v", agent, r)
@@ -126,6 +125,85 @@ func TestTranslatedPages(t *testing.T) {
 	}
 	if r := w.check("GET /x/y", "192.0.2.1", browser); r.StatusCode() != 401 {
 		t.Errorf("from elsewhere: %v", r)
+	}
+}
+
+// That lists are old is told calmly, and once; of those who are not in them nobody is taken
+// for an imitator (C130).
+func TestOldListsAreToldOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "stile.toml")
+	if err := os.WriteFile(file, []byte(fmt.Sprintf("[key]\nfile = %q\n[state]\ndir = %q\n", filepath.Join(dir, "key"), dir)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 9, 4, 0, 0, 0, 0, time.UTC)
+	var log bytes.Buffer
+	s, err := New(cfg, Options{File: file, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(want int) {
+		t.Helper()
+		text := log.String()
+		if got := strings.Count(text, "lists of crawlers' addresses are old"); got != want || strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR") {
+			t.Errorf("at %s told %d times, want %d:\n%s", now, got, want, text)
+		}
+	}
+	told(0)
+	for range 3 {
+		now = now.AddDate(0, 3, 0)
+		for range 2 {
+			if err := s.reload(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told(2) // those of September, and later the one whose owner wrote it in November
+	w := &world{t: t, s: s, now: now}
+	for range 200 {
+		w.check("GET /", "192.0.2.1", "User-Agent: GPTBot/1.1")
+	}
+	if got := string(w.check("GET /", "192.0.2.1", "User-Agent: GPTBot/1.1").Header.Peek("X-Stile-Verdict")); !strings.HasPrefix(got, "refuse;reason=meter;") {
+		t.Errorf("a crawler that is not in the list: %s", got)
+	}
+}
+
+// By default a swarm of strangers stops neither crawlers nor translated pages; and they have
+// limits of their own, for all of them together, too.
+func TestCrawlersBesideASwarm(t *testing.T) {
+	w := lookups(t, "", dnstest.New(t))
+	browser := "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	// served is how many of n requests from addresses of one network after another are.
+	served := func(network, agent string, addresses, n int) (served int) {
+		t.Helper()
+		for i := range n {
+			addr := fmt.Sprintf(network, i%addresses)
+			v := string(w.check("GET /page", addr, agent).Header.Peek("X-Stile-Verdict"))
+			switch {
+			case strings.HasPrefix(v, "allow;"):
+				served++
+			case strings.HasPrefix(v, "challenge;") && agent != browser, !strings.Contains(v, "reason=collective"):
+				t.Fatalf("%s as %.40s: %s", addr, agent, v)
+			}
+		}
+		return served
+	}
+	if n := served("198.18.%d.1", browser, 200, 4000); n != 3000 {
+		t.Errorf("%d strangers are served, want 3000", n)
+	}
+	if n := served("66.249.66.%d", googlebot, 30, 1500); n != 1200 {
+		t.Errorf("Google is served %d times, want 1200", n)
+	}
+	if n := served("66.249.84.%d", "User-Agent: Mozilla/5.0 (X11) Chrome/140.0,gzip(gfe) (via translate.google.com)", 30, 400); n != 300 {
+		t.Errorf("%d translated pages are served, want 300", n)
+	}
+	// Who only says that he is one is in the swarm.
+	if n := served("198.19.%d.1", "User-Agent: GPTBot/1.1", 200, 200); n != 0 {
+		t.Errorf("%d pages for who says he is a crawler", n)
 	}
 }
 

@@ -110,10 +110,23 @@ func (z *Zone) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 }
 
 // Reverse is the record that gives an address a name.
-func Reverse(addr, name string) string {
+func Reverse(addr, name string) string { return reverse(addr) + " 60 IN PTR " + name }
+
+func reverse(addr string) string {
 	r, err := dns.ReverseAddr(addr)
 	if err != nil {
 		panic(err)
 	}
-	return r + " 60 IN PTR " + name
+	return r
+}
+
+// YandexBot is the agent of a crawler that DNS alone verifies.
+const YandexBot = "Mozilla/5.0 (compatible; YandexBot/3.0; +http://yandex.com/bots)"
+
+// Yandex starts a server by which one address is Yandex's crawler and another only has its
+// name; about a third it fails.
+func Yandex(t testing.TB, genuine, forged, unknown string) *Zone {
+	z := New(t, Reverse(genuine, "spider.yandex.com."), "spider.yandex.com. 60 IN A "+genuine, Reverse(forged, "spider.yandex.com."))
+	z.Break(reverse(unknown))
+	return z
 }
