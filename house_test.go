@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"bench/child":            {},
 	"bench/memory":           {"bench/child"},
 	"bench/replay":           {"replay/replaytest"},
-	"config":                 {"botauth", "crawler", "decide/pattern", "geo"},
+	"config":                 {"botauth", "crawler", "decide/pattern", "geo", "network"},
 	"cookie":                 {"key", "network"},
 	"crawler":                {"network"},
 	"crawler/dnstest":        {},

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"stile/network"
 )
 
 // match reads the matchers of a rule, or of its not.
@@ -111,7 +113,7 @@ func parsePrefix(s string) (p netip.Prefix, why string) {
 		if err != nil || a.Zone() != "" {
 			return p, want
 		}
-		a = a.Unmap()
+		a = network.Canonical(a)
 		return netip.PrefixFrom(a, a.BitLen()), ""
 	}
 	p, err := netip.ParsePrefix(s)
@@ -130,6 +132,13 @@ func parsePrefix(s string) (p netip.Prefix, why string) {
 			return p, want
 		}
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	if network.Translated(p.Addr()) && p.Bits() >= 96 {
+		if p.Bits() == 96 {
+			return p, `addresses behind this prefix are read as the IPv4 addresses in them: want those, such as "192.0.2.0/24"`
+		}
+		a := network.Canonical(p.Addr())
+		p = netip.PrefixFrom(a, p.Bits()-96)
 	}
 	if p.Masked() != p {
 		return p, fmt.Sprintf("the address has bits outside the network: want %q for the network, or %q for the one address", p.Masked(), p.Addr())

@@ -38,7 +38,7 @@ func NewRequest(method, target, addr string, header map[string]string) (*Request
 	if err != nil {
 		return nil, fmt.Errorf("address %q: want an IPv4 or IPv6 address", addr)
 	}
-	r.Addr, r.From = a.Unmap(), network.Of(a)
+	r.Addr, r.From = network.Canonical(a), network.Of(a)
 	var readings path.Readings
 	if err := readings.Parse(target); err != nil {
 		return nil, fmt.Errorf("target %q: %w", target, err)

@@ -24,13 +24,31 @@ const (
 	lowBits48 = 1<<48 - 1
 )
 
-// Of is the network of an address. IPv4-mapped IPv6 addresses are IPv4.
+// translated is the well-known prefix behind which a translator (NAT64, SIIT) shows IPv4
+// addresses to a network that has IPv6 only: RFC 6052, section 2.1.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// Translated tells whether an address is such a one.
+func Translated(a netip.Addr) bool { return translated.Contains(a) }
+
+// Canonical is the one way of writing an address: IPv4-mapped and translated ones are the
+// IPv4 addresses in them. Without that all of IPv4 would be one /64 to a server that is
+// reached over IPv6 only.
+func Canonical(a netip.Addr) netip.Addr {
+	if Translated(a) {
+		b := a.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a.Unmap()
+}
+
+// Of is the network of an address. IPv4-mapped and translated IPv6 addresses are IPv4.
 // An invalid address has no network (0).
 func Of(a netip.Addr) Network {
 	if !a.IsValid() {
 		return 0
 	}
-	if a.Is4() || a.Is4In6() {
+	if a = Canonical(a); a.Is4() {
 		b := a.As4()
 		return tagV4 | Network(binary.BigEndian.Uint32(b[:]))
 	}

@@ -19,6 +19,10 @@ func TestOf(t *testing.T) {
 	same("2001:db8:0:1::1", "2001:db8::1", false)
 	same("::1", "2001:db8::1", false)
 	same("0.0.0.0", "::1", false)
+	same("64:ff9b::192.0.2.1", "192.0.2.1", true)
+	same("64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2", false)
+	same("64:ff9b::192.0.2.1", "64:ff9b:0:1::192.0.2.1", false)
+	same("64:ff9b:0:1::192.0.2.1", "64:ff9b:0:1::192.0.2.2", true) // RFC 8215 leaves it to each network what these are
 	if Of(netip.Addr{}) != 0 {
 		t.Error("an invalid address has a network")
 	}

@@ -195,7 +195,7 @@ func parseAddr(s string) (netip.Addr, bool) {
 		return netip.AddrFrom4(b), true
 	}
 	a, err := netip.ParseAddr(s)
-	return a.Unmap(), err == nil && a.Zone() == ""
+	return network.Canonical(a), err == nil && a.Zone() == ""
 }
 
 func parseIPv4(s string) (b [4]byte, ok bool) {

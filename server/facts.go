@@ -186,10 +186,15 @@ func (f *facts) finish() {
 		}
 	}
 	addr, err := netip.ParseAddr(borrow(f.realIP))
-	if err != nil {
+	switch {
+	case string(f.realIP) == "unix:":
+		// So nginx calls each client of a unix socket: a proxy on this machine, which it was not
+		// told to look behind (set_real_ip_from). All that come from there are one, as over loopback.
+		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case err != nil:
 		f.fault = "X-Real-IP"
 	}
-	r.Addr = addr.Unmap()
+	r.Addr = network.Canonical(addr)
 	r.From = network.Of(addr)
 	r.Path, r.Query, r.Alt = "", "", nil
 	if len(f.target) == 0 {

@@ -455,7 +455,7 @@ func TestPanicIsARefusal(t *testing.T) {
 // C015: a broken configuration does not take the site down.
 func TestMisconfigured(t *testing.T) {
 	w := newWorld(t, gateTOML)
-	for _, headers := range []string{"", "X-Original-URI: /closed/x\r\n", "X-Real-IP: 192.0.2.1\r\n", "X-Original-URI: /closed/x\r\nX-Real-IP: unix:\r\n"} {
+	for _, headers := range []string{"", "X-Original-URI: /closed/x\r\n", "X-Real-IP: 192.0.2.1\r\n", "X-Original-URI: /closed/x\r\nX-Real-IP: nonsense\r\n"} {
 		r := w.raw("GET /check HTTP/1.1\r\nHost: stile\r\n" + headers + "\r\n")
 		if r.StatusCode() != 200 {
 			t.Errorf("%q: %d", headers, r.StatusCode())
@@ -464,6 +464,10 @@ func TestMisconfigured(t *testing.T) {
 	r := w.raw("GET /check HTTP/1.1\r\nHost: stile\r\nX-Original-URI: /closed/x\r\nX-Real-IP: 192.0.2.1\r\n\r\n")
 	if r.StatusCode() != 401 { // C010: without a method it is taken for a GET
 		t.Errorf("without a method: %d", r.StatusCode())
+	}
+	r = w.raw("GET /check HTTP/1.1\r\nHost: stile\r\nX-Original-URI: /closed/x\r\nX-Original-Method: GET\r\nX-Real-IP: unix:\r\n\r\n")
+	if r.StatusCode() != 401 { // as over loopback: nginx says what it knows
+		t.Errorf("a client of a unix socket: %d", r.StatusCode())
 	}
 	if n := w.s.stats.misconfig["X-Original-Method"].Get(); n != 1 {
 		t.Errorf("counted %d times", n)
