@@ -72,13 +72,13 @@ func TestCrowdForgets(t *testing.T) {
 	for i := range uint64(50_000) {
 		for _, key := range []uint64{i%10 + 1, i + 1000} {
 			at := c.at(key)
-			c.callers[at].requests++
-			c.callers[at].factor = 1
+			c.caller(at).requests++
+			c.caller(at).factor = 1
 			c.want(at, 0, int64(i)*1e6, time.Hour)
 		}
 	}
 	for key := range uint64(10) {
-		if at, ok := c.find(key + 1); !ok || c.callers[at].requests != 5000 {
+		if at, ok := c.find(key + 1); !ok || c.caller(at).requests != 5000 {
 			t.Errorf("caller %d is forgotten", key+1)
 		}
 	}

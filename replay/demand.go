@@ -87,7 +87,7 @@ func (d *demands) count(r *decide.Request, meters []int, at, around int, now int
 				key = spread(key ^ xxhash.Sum64String(decide.Segment(r.Path, n)))
 			}
 			i := d.pieces.at(key | 1)
-			e := &d.pieces.callers[i]
+			e := d.pieces.caller(i)
 			e.requests++
 			e.factor = uint16(b2i(r.Caller.Kind == decide.Stranger))
 			d.pieces.want(i, m, now, c.Window)
@@ -106,7 +106,7 @@ func (d *demands) count(r *decide.Request, meters []int, at, around int, now int
 			around = d.wide.at(uint64(w))
 		}
 		at := around
-		e := &d.wide.callers[at]
+		e := d.wide.caller(at)
 		e.requests++
 		e.factor = uint16(decide.WideFactor(r.From, i))
 		for _, m := range meters {

@@ -104,7 +104,7 @@ func (s *simulation) request(r *record) {
 	if !s.demands.callers.is(at, key) {
 		at = s.demands.callers.at(key)
 	}
-	e := &s.demands.callers.callers[at]
+	e := s.demands.callers.caller(at)
 	e.requests++
 	e.factor = uint16(b2i(q.Caller.Kind == decide.Stranger))
 
