@@ -88,7 +88,8 @@ func throughWorker(h *Header) bool {
 		mode == "same-origin" && h[config.HeaderUpgradeInsecureRequests] != "" && acceptsHTML(h[config.HeaderAccept]))
 }
 
-// acceptsHTML looks for text/html or application/xhtml+xml as whole media types.
+// acceptsHTML looks for text/html or application/xhtml+xml as whole media types. Behind one
+// of programs' own (package managers, federation and feed readers say so) it is not asked for.
 func acceptsHTML(accept string) bool {
 	for accept != "" {
 		var item string
@@ -99,6 +100,11 @@ func acceptsHTML(accept string) bool {
 			// ";q=0" is a refusal.
 			q := strings.ReplaceAll(params, " ", "")
 			return q != "q=0" && q != "q=0.0" && q != "q=0.00" && q != "q=0.000"
+		}
+		for _, own := range [...]string{"json", "atom+xml", "rss+xml", "rdf+xml"} {
+			if n := len(item) - len(own); n >= 0 && strings.EqualFold(item[n:], own) {
+				return false
+			}
 		}
 	}
 	return false
