@@ -3,6 +3,7 @@ package lint
 import (
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,16 +63,18 @@ func parseAddress(s string, port int) (address, bool) {
 
 // listens is where a server listens. One that does not say listens on port 80.
 func (s *scope) listens() []address {
-	var list []address
+	if s.addresses != nil {
+		return s.addresses
+	}
 	for _, d := range s.own["listen"] {
 		if a, ok := parseAddress(d.arg(0), 80); ok {
-			list = append(list, a)
+			s.addresses = append(s.addresses, a)
 		}
 	}
 	if len(s.own["listen"]) == 0 {
-		list = append(list, address{"*", 80})
+		s.addresses = []address{{"*", 80}}
 	}
-	return list
+	return s.addresses
 }
 
 // private: nobody from outside can connect to the server.
@@ -85,32 +88,74 @@ func (s *scope) private() bool {
 	return len(list) > 0
 }
 
-// defaultFor: the server answers for names that no server of that address has.
-func (st *site) defaultFor(srv *scope, a address) bool {
-	var first *scope
+// listeners is who listens where. Hosts with thousands of servers exist, so nothing here is looked for twice.
+type listeners struct {
+	port     map[int][]*scope   // 0: sockets
+	host     map[string]bool    // those of listens with a port
+	fallback map[address]*scope // the server for names that none of that address has
+	name     map[place]*scope   // the first of a name
+}
+
+// place is a name at an address.
+type place struct {
+	at   address
+	name string
+}
+
+func (st *site) listeners() *listeners {
+	if st.who != nil {
+		return st.who
+	}
+	p := &listeners{make(map[int][]*scope), make(map[string]bool), make(map[address]*scope), make(map[place]*scope)}
+	said := make(map[address]bool)
 	for _, s := range st.servers {
+		for _, a := range s.listens() {
+			if !slices.Contains(p.port[a.port], s) {
+				p.port[a.port] = append(p.port[a.port], s)
+			}
+			if a.port != 0 {
+				p.host[a.host] = true
+			}
+			if p.fallback[a] == nil {
+				p.fallback[a] = s
+			}
+		}
 		for _, d := range s.own["listen"] {
-			if b, ok := parseAddress(d.arg(0), 80); ok && b == a {
-				for _, word := range d.args[1:] {
-					if word == "default_server" || word == "default" {
-						return s == srv
-					}
-				}
-				if first == nil {
-					first = s
+			a, ok := parseAddress(d.arg(0), 80)
+			if ok && !said[a] && (slices.Contains(d.args[1:], "default_server") || slices.Contains(d.args[1:], "default")) {
+				p.fallback[a], said[a] = s, true
+			}
+		}
+		for _, a := range s.listens() {
+			for _, n := range s.names() {
+				if p.name[place{a, n}] == nil {
+					p.name[place{a, n}] = s
 				}
 			}
 		}
-		if len(s.own["listen"]) == 0 && a == (address{"*", 80}) && first == nil {
-			first = s
-		}
 	}
-	return first == srv
+	st.who = p
+	return p
 }
+
+// defaultFor: the server answers for names that no server of that address has.
+func (st *site) defaultFor(srv *scope, a address) bool { return st.listeners().fallback[a] == srv }
 
 // backends is the addresses that a scope's pass leads to, through upstreams and variables that are set to a text. What hangs
 // on any other variable is not among them.
 func (st *site) backends(s *scope) []address {
+	list, ok := st.asked[s]
+	if !ok {
+		if st.asked == nil {
+			st.asked = make(map[*scope][]address)
+		}
+		list = st.passedTo(s)
+		st.asked[s] = list
+	}
+	return list
+}
+
+func (st *site) passedTo(s *scope) []address {
 	pass := s.pass()
 	if pass == nil {
 		return nil
@@ -173,7 +218,7 @@ func (s *scope) expand(text string) string {
 // serversAt is the servers of this nginx that answer at an address, for a server that asks there with its own name.
 func (st *site) serversAt(a address, from *scope) []*scope {
 	var all, same []*scope
-	for _, s := range st.servers {
+	for _, s := range st.listeners().port[a.port] {
 		for _, l := range s.listens() {
 			if l == a || l.port == a.port && a.port != 0 && l.any() && (a.local() || a.any() || st.listensOn(a.host)) {
 				all = append(all, s)
@@ -191,16 +236,7 @@ func (st *site) serversAt(a address, from *scope) []*scope {
 }
 
 // listensOn: some server listens on that host, so it is this machine's.
-func (st *site) listensOn(host string) bool {
-	for _, s := range st.servers {
-		for _, l := range s.listens() {
-			if l.host == host && l.port != 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
+func (st *site) listensOn(host string) bool { return st.listeners().host[host] }
 
 // shareName: two servers answer for the same name. Of wildcards and regular expressions only the same count.
 func shareName(a, b *scope) bool {

@@ -12,8 +12,10 @@ func (l *linter) checkRewrites(srv *scope) {
 		return
 	}
 	way := "if ($uri ~ ^/\\.stile/) { break; }    above this line"
-	if len(srv.own["set"]) > 0 {
-		way += ", and below what sets $stile_scheme, if anything does"
+	for _, d := range srv.own["set"] {
+		if d.arg(0) == "$stile_scheme" {
+			way += ", and below `" + d.String() + "`"
+		}
 	}
 	for _, c := range l.checks(srv) {
 		p := srv.rerun(c.uri)

@@ -106,7 +106,8 @@ type linter struct {
 	*site
 	o        Options
 	sides    map[*scope]*side
-	tainted  map[string]bool // variables that hold what nginx has decoded
+	tainted  map[string]bool       // variables that hold what nginx has decoded
+	handed   map[*scope]*directive // see handedBy
 	findings []Finding
 	seen     map[string]int // index of a finding plus one, by its code and line
 }

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"net/netip"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stile/config"
 	"stile/nginx"
@@ -220,5 +222,23 @@ func TestColours(t *testing.T) {
 	}
 	if !strings.HasPrefix(b.String(), yellow+"warning:"+plain+" "+bold+"/etc/nginx/nginx.conf:7:"+plain) || strings.Contains(b.String(), "\x1bb") || strings.Contains(text(t, r), "\x1b") {
 		t.Errorf("%q", b.String())
+	}
+}
+
+// A host with thousands of servers of every kind is read in moments: nothing grows with the square of them, let alone more.
+func TestManyServers(t *testing.T) {
+	var b strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&b, "server { listen 80; server_name a%d.example; include snippets/stile.conf; location / { proxy_pass http://127.0.0.1:%d; } }\n", i, 10000+i)
+		fmt.Fprintf(&b, "server { listen 80; server_name b%d.example; location / { proxy_pass http://127.0.0.1:%d; } }\n", i, 10000+i)
+		fmt.Fprintf(&b, "server { listen 127.0.0.1:%d; server_name c%d.example; include snippets/stile.conf; location / { proxy_pass http://127.0.0.1:%d; } }\n", 10000+i, i, 20000+i)
+	}
+	begin := time.Now()
+	r := check(t, b.String(), Options{})
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if len(r.Servers) != 4500 || r.Count(Error) < 1500 {
+		t.Errorf("%d servers, %d errors", len(r.Servers), r.Count(Error))
 	}
 }

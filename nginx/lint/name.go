@@ -21,15 +21,19 @@ func (s *scope) includes(name string) bool {
 }
 
 // names is a server's names; a server without any has none.
-func (s *scope) names() (names []string) {
+func (s *scope) names() []string {
+	if s.hosts != nil {
+		return s.hosts
+	}
+	s.hosts = []string{}
 	for _, d := range s.own["server_name"] {
 		for _, n := range d.args {
 			if n != "" && n != "_" && n != `""` {
-				names = append(names, strings.ToLower(n))
+				s.hosts = append(s.hosts, strings.ToLower(n))
 			}
 		}
 	}
-	return names
+	return s.hosts
 }
 
 // title is how an operator would name a server.

@@ -1,7 +1,5 @@
 package lint
 
-import "slices"
-
 // before is the server that gets all requests that a server was written for: nginx takes the first of a name at an
 // address, and ignores later ones. nil: there is none.
 func (l *linter) before(srv *scope) (first *scope) {
@@ -13,11 +11,9 @@ func (l *linter) before(srv *scope) (first *scope) {
 			return nil
 		}
 		for _, n := range srv.names() {
-			i := slices.IndexFunc(l.servers, func(s *scope) bool { return slices.Contains(s.listens(), a) && slices.Contains(s.names(), n) })
-			if i < 0 || l.servers[i] == srv {
+			if first = l.listeners().name[place{a, n}]; first == srv {
 				return nil
 			}
-			first = l.servers[i]
 		}
 	}
 	return first

@@ -29,6 +29,10 @@ type scope struct {
 	phase    []step                  // of a server or an if in it: what runs in the rewrite phase
 	children []*scope
 
+	// Of a server, worked out when asked for:
+	addresses []address
+	hosts     []string
+
 	// Of a location:
 	modifier, uri string // "", "=", "^~", "~", "~*" or "@"
 	re            *regexp.Regexp
@@ -50,6 +54,8 @@ type site struct {
 	upstreams map[string]*upstream
 	maps      []*directive // map, geo and the like
 	visited   int
+	who       *listeners              // worked out when asked for
+	asked     map[*scope][]address    // by a scope's pass: see backends
 	found     map[*directive][]string // by include
 }
 

@@ -40,35 +40,37 @@ func (l *linter) checkVisitors(srv *scope) {
 	if list := srv.own["listen"]; len(list) > 0 {
 		at = list[0]
 	}
-	for _, outer := range l.servers {
-		if p := l.passTo(outer, srv); p != nil && outer != srv && srv.private() {
-			l.add(Error, "real-ip", at, srv, "this server gets its requests from another one of this nginx ("+p.pos()+"), and does not take the visitor's address from it",
-				allOne, "set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;    above the include, and in the other server: proxy_set_header X-Real-IP $remote_addr;")
-			return
+	if !srv.private() {
+		if d, sign := l.sign(srv); d != nil {
+			l.add(Warning, "real-ip", d, srv, "`"+d.String()+"` looks as if a CDN or a proxy were in front ("+sign+"), and set_real_ip_from is missing", allOne, fix)
 		}
-	}
-	if srv.private() {
-		l.add(Warning, "real-ip", at, srv, "this server listens for programs of this machine only, so some proxy is in front, and set_real_ip_from is missing", allOne, fix)
 		return
 	}
-	if d, sign := l.sign(srv); d != nil {
-		l.add(Warning, "real-ip", d, srv, "`"+d.String()+"` looks as if a CDN or a proxy were in front ("+sign+"), and set_real_ip_from is missing", allOne, fix)
+	if p := l.handedBy(srv); p != nil {
+		l.add(Error, "real-ip", at, srv, "this server gets its requests from another one of this nginx ("+p.pos()+"), and does not take the visitor's address from it",
+			allOne, "set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;    above the include, and in the other server: proxy_set_header X-Real-IP $remote_addr;")
+		return
 	}
+	l.add(Warning, "real-ip", at, srv, "this server listens for programs of this machine only, so some proxy is in front, and set_real_ip_from is missing", allOne, fix)
 }
 
-// passTo is the pass by which one server hands requests to another one of this nginx, or nil.
-func (l *linter) passTo(from, to *scope) *directive {
-	for _, s := range from.scopes() {
-		p := s.pass()
-		for _, a := range l.backends(s) {
-			for _, srv := range l.serversAt(a, from) {
-				if srv == to {
-					return p
+// handedBy is the pass by which another server of this nginx hands requests to one, or nil.
+func (l *linter) handedBy(srv *scope) *directive {
+	if l.handed == nil {
+		l.handed = make(map[*scope]*directive)
+		for _, from := range l.servers {
+			for _, s := range from.scopes() {
+				for _, a := range l.backends(s) {
+					for _, to := range l.serversAt(a, from) {
+						if to != from && l.handed[to] == nil {
+							l.handed[to] = s.pass()
+						}
+					}
 				}
 			}
 		}
 	}
-	return nil
+	return l.handed[srv]
 }
 
 // sign is a directive of a server that speaks of a proxy in front.
