@@ -32,6 +32,10 @@ name = "not about bots"
 path = "/free/**"
 do = "allow"
 [[rule]]
+name = "dear"
+path = "/dear/**"
+do = "challenge"
+[[rule]]
 name = "one"
 path = "/one/**"
 crawler = "checker"
@@ -85,6 +89,10 @@ do = "challenge"
 	f("/openai/x", robot, "192.0.2.9", "checker", 1, "allow")
 	f("/one/x", robot, "192.0.2.9", "", 1, "challenge;level=1;reason=demand;rule=people")
 	f("/one/x", robot, "192.0.2.9", "checker", -1, "challenge;level=1;reason=demand;rule=people")
+	// It is a program, and is told to come again where a proof is asked for.
+	f("/dear/x", robot, "192.0.2.9", "checker", 1, "refuse;reason=demand;retry=600;rule=dear")
+	f("/dear/x", robot, "192.0.2.9", "", 1, "challenge;level=1;reason=demand;rule=dear")
+	f("/dear/x", googlebot, "192.0.2.2", "checker", 1, "refuse;reason=demand;retry=600;rule=dear")
 	// Its address says that it is no Googlebot, its signature who it is.
 	f("/any/x", googlebot, "192.0.2.2", "", 1, denied)
 	f("/any/x", googlebot, "192.0.2.2", "checker", 1, "allow;rule=any")
