@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -39,6 +40,12 @@ Exit status 1: an error is among them, or the output cannot be read.
 	}
 	if f.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "stile: check: unexpected %q; the output of nginx -T is named with --nginx\n", f.Arg(0))
+		return 2
+	}
+	said := false
+	f.Visit(func(x *flag.Flag) { said = said || x.Name == "nginx" })
+	if said && *dump == "" {
+		fmt.Fprintln(os.Stderr, `stile: check: --nginx "": want a file with the output of nginx -T, or - for stdin`)
 		return 2
 	}
 	if *here && *dump == "" {

@@ -151,7 +151,8 @@ func TestCheckNginx(t *testing.T) {
 	f(1, "no such file", "--nginx", "/nonexistent")
 	f(1, conf+" is empty", "--nginx", conf)
 	f(1, "stdin is empty", "--nginx", "-")
-	f(1, "is not the output of nginx -T", "--nginx", write(t, "http { }"))
+	f(1, "is one file of a configuration", "--nginx", write(t, "http { }"))
+	f(2, "want a file with the output of nginx -T", "--nginx", "")
 	f(2, "--here is about", "--here")
 	f(2, `unexpected "nginx.txt"`, "nginx.txt")
 }

@@ -80,6 +80,12 @@ func parse(text []byte) (*dump, error) {
 				return nil, fmt.Errorf("holds no configuration: nginx has refused its own (%s)", strings.TrimSpace(line))
 			}
 		}
+		if strings.Contains(before, " test is successful\n") {
+			return nil, errors.New("is the output of nginx -t, which only tests; write `nginx -T > FILE`, as root: with a capital T it writes the configuration, too")
+		}
+		if list, err := (&lexer{text: before, line: 1}).block(0, new(int)); err == nil && slices.ContainsFunc(list, func(d *directive) bool { return d.open }) {
+			return nil, errors.New("is one file of a configuration, without what it includes and what includes it; write `nginx -T > FILE`, as root, which has all of them")
+		}
 		return nil, fmt.Errorf("is not the output of nginx -T: there is no line %q; write `nginx -T > FILE`, as root", header+"/etc/nginx/nginx.conf:")
 	}
 	var mistakes []error

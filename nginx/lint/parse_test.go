@@ -100,7 +100,11 @@ func TestBadInput(t *testing.T) {
 	}
 	f("", "is empty")
 	f("  \n\n", "is empty")
-	f("http { server { } }", "is not the output of nginx -T")
+	f("http { server { } }", "is one file of a configuration")
+	f("server { listen 80; }\r\n", "is one file of a configuration")
+	f("Hello, world; this is a letter.\n", "is not the output of nginx -T")
+	f("http { server {", "is not the output of nginx -T")
+	f("nginx: the configuration file /etc/nginx/nginx.conf syntax is ok\nnginx: configuration file /etc/nginx/nginx.conf test is successful\n", "is the output of nginx -t, which only tests")
 	f("\x1f\x8b\x08\x00", "is compressed")
 	f("\x7fELF\x00\x00", "is binary")
 	f(header+"/n:\nhttp {}\x00", "is binary")
