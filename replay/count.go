@@ -37,7 +37,7 @@ type route struct {
 }
 
 // noted keeps what is told of requests that are not let through.
-func (s *simulation) noted(r *record, v decide.Verdict, rc *ruleCount, e *caller, rule int, found bool, key uint64, now int64) {
+func (s *simulation) noted(r *request, v decide.Verdict, rc *ruleCount, e *caller, rule int, found bool, key uint64, now int64) {
 	rc.reasons[v.Reason]++
 	rc.asked.add(key)
 	m, byMeter := s.strict.Policy().Meter(v)
@@ -74,7 +74,7 @@ func (s *simulation) noted(r *record, v decide.Verdict, rc *ruleCount, e *caller
 func clip(s string) string { return strings.Clone(s[:min(len(s), maxText)]) }
 
 // behind counts a request that is judged later than it came.
-func (s *simulation) behind(r *record) {
+func (s *simulation) behind(r *request) {
 	by := time.Duration(s.now - r.at)
 	if r.took > 0 {
 		s.late++

@@ -51,20 +51,20 @@ func newDemands(meters []config.Meter) *demands {
 // touch looks at the places of the callers of requests that come next, and of the networks
 // around them: so these come from memory side by side, not one after the other
 // (BenchmarkReplay).
-func (d *demands) touch(records []record) {
+func (d *demands) touch(requests []request) {
 	sum := uint64(0)
-	for i := range records {
-		r := &records[i]
+	for i := range requests {
+		r := &requests[i]
 		sum += d.callers.keys[d.callers.bucket(uint64(r.from))]
 		sum += d.wide.keys[d.wide.bucket(uint64(r.from.Wider()[0]))]
 	}
-	for i := range records {
-		r := &records[i]
+	for i := range requests {
+		r := &requests[i]
 		r.place, _ = d.callers.find(uint64(r.from))
 		r.around, _ = d.wide.find(uint64(r.from.Wider()[0]))
 	}
-	for i := range records {
-		r := &records[i]
+	for i := range requests {
+		r := &requests[i]
 		sum += d.callers.look(r.place) + d.wide.look(r.around)
 	}
 	d.sum += sum

@@ -1,13 +1,32 @@
 package replay
 
 import (
+	"hash/maphash"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"stile/config"
+	"stile/crawler"
 	"stile/decide"
 	"stile/decide/path"
 )
+
+// request is a record with what is known of it beyond the line.
+type request struct {
+	record
+
+	// Of finder.
+	key         uint64        // of memo
+	claim       crawler.Claim // if a rule asks for it
+	path, query string
+	alt         []string
+	found       decide.Found
+	route       uint16 // of routeNames
+
+	// Of demands: guesses at the places of the caller and of the network around it.
+	place, around int
+}
 
 // finder does for each request what depends on nothing but it: it reads the target, and
 // finds the rule. It is the first core's half of the work, with the reading of lines.
@@ -18,31 +37,37 @@ type finder struct {
 	req      decide.Request
 	readings path.Readings
 	routes   *routeNames
+	agents   agents
+	claimed  claimed
 }
 
 func newFinder(s shape, e *decide.Engine, c *config.Config) *finder {
-	return &finder{shape: s, memo: newMemo(c, s.look), engine: e.NewMemo(c, 1), routes: newRouteNames()}
+	return &finder{shape: s, memo: newMemo(c, s.look), engine: e.NewMemo(c, 1), routes: newRouteNames(), agents: agents{seed: maphash.MakeSeed()}, claimed: claimed{lookups: s.look}}
 }
 
-// all finds the rules of records that follow one another, moves those that stile is asked
+// all finds the rules of requests that follow one another, moves those that stile is asked
 // about to the front, and returns how many these are. Of the others nginx would have
 // answered the target with 400, or they are for stile's own pages.
-func (f *finder) all(records []record) int {
+func (f *finder) all(requests []request) int {
 	if f.memo.crawler {
-		for i := range records {
-			r := &records[i]
-			r.claim = f.look.Crawler(r.agent, r.addr, r.at)
+		for i := range requests {
+			r := &requests[i]
+			agent := r.agent
+			if !f.agents.claim(agent) {
+				agent = ""
+			}
+			r.claim = f.look.Crawler(agent, r.addr, r.at)
 		}
 	}
-	f.memo.touch(records)
+	f.memo.touch(requests)
 	n := 0
-	for i := range records {
-		r := &records[i]
+	for i := range requests {
+		r := &requests[i]
 		if !f.known(r) && !f.find(r) {
 			continue
 		}
 		if n < i {
-			records[n] = *r
+			requests[n] = *r
 		}
 		n++
 	}
@@ -50,7 +75,7 @@ func (f *finder) all(records []record) int {
 }
 
 // known takes what was found of a target before. False: it is to be found.
-func (f *finder) known(r *record) bool {
+func (f *finder) known(r *request) bool {
 	s := f.memo.at(r.key)
 	n := int(s.path)
 	if s.key != r.key || n > len(r.target) {
@@ -65,7 +90,7 @@ func (f *finder) known(r *record) bool {
 }
 
 // find reads a target, and finds the rule. False: stile is not asked about it.
-func (f *finder) find(r *record) bool {
+func (f *finder) find(r *request) bool {
 	if err := f.readings.Parse(r.target); err != nil || strings.HasPrefix(f.readings.Path, "/.stile/") {
 		return false
 	}
@@ -83,13 +108,46 @@ func (f *finder) find(r *record) bool {
 		}
 	}
 	f.fill(&f.req, r)
-	f.req.Crawler = r.claim
+	if f.memo.crawler {
+		f.claimed.claim, f.req.Look = r.claim, &f.claimed
+	}
 	r.found = f.engine.Find(&f.req)
 	r.route = f.routes.of(r.path)
 	if plain {
 		f.memo.keep(r)
 	}
 	return true
+}
+
+// claimed says of a request what has been found out about it.
+type claimed struct {
+	*lookups
+	claim crawler.Claim
+}
+
+func (c *claimed) Crawler(string, netip.Addr, int64) crawler.Claim { return c.claim }
+
+// agents remembers of agents whether they name a crawler. It compares them by a seeded hash,
+// as memo does targets.
+type agents struct {
+	seed maphash.Seed
+	all  [1 << 10]struct {
+		hash  uint64
+		claim bool
+	}
+}
+
+// claim tells whether an agent names a crawler.
+func (a *agents) claim(agent string) bool {
+	if agent == "" {
+		return false
+	}
+	h := max(maphash.String(a.seed, agent), 1)
+	e := &a.all[h%uint64(len(a.all))]
+	if e.hash != h {
+		e.hash, e.claim = h, crawler.Claimed(agent) != 0
+	}
+	return e.claim
 }
 
 // shape is what of a record a decision sees.
@@ -102,7 +160,7 @@ type shape struct {
 
 // fill makes what the decision works on of a record, as server/facts.go does of nginx's
 // headers; all but the caller. It is always the same q.
-func (s *shape) fill(q *decide.Request, r *record) {
+func (s *shape) fill(q *decide.Request, r *request) {
 	if s.look != nil {
 		q.Look = s.look
 	}

@@ -55,16 +55,16 @@ func newMemo(c *config.Config, l *lookups) *memo {
 	return m
 }
 
-// touch fills the keys of records that follow one another, and looks at their places: so
+// touch fills the keys of requests that follow one another, and looks at their places: so
 // these come from memory side by side, not one after the other (BenchmarkReplay).
-func (m *memo) touch(records []record) {
-	for i := range records {
-		r := &records[i]
+func (m *memo) touch(requests []request) {
+	for i := range requests {
+		r := &requests[i]
 		r.key = m.key(r)
 	}
 	sum := uint64(0)
-	for i := range records {
-		sum += m.at(records[i].key).key
+	for i := range requests {
+		sum += m.at(requests[i].key).key
 	}
 	m.sum += sum
 }
@@ -72,7 +72,7 @@ func (m *memo) touch(records []record) {
 func (m *memo) at(key uint64) *memoSlot { return &m.slots[key&(memoPlaces-1)] }
 
 // keep remembers what was found of a record's target, which is read as it is written.
-func (m *memo) keep(r *record) {
+func (m *memo) keep(r *request) {
 	id, ok := m.ids[r.found]
 	if !ok {
 		if len(m.found) > math.MaxUint16 {
@@ -89,7 +89,7 @@ func (m *memo) keep(r *record) {
 
 // key is a hash of everything that rules look at: of what none does it may differ. It is
 // never 0.
-func (m *memo) key(r *record) uint64 {
+func (m *memo) key(r *request) uint64 {
 	h := maphash.String(m.seed, r.target)
 	if r.method != "GET" {
 		h = m.with(h, 1, r.method)

@@ -34,8 +34,8 @@ func plainly(t *testing.T, o Options) *Report {
 		next = (&order{feed: f, whole: !f.has[fieldMsec]}).next
 	}
 	for {
-		r := record{}
-		if err := next(&r); err == io.EOF {
+		r := request{}
+		if err := next(&r.record); err == io.EOF {
 			break
 		} else if err != nil {
 			t.Fatal(err)
@@ -46,6 +46,9 @@ func plainly(t *testing.T, o Options) *Report {
 			continue
 		}
 		r.path, r.query, r.alt = strings.Clone(read.Path), read.Query, slices.Clone(read.Alt)
+		if o.Config.UsesCrawler() {
+			r.claim = s.look.Crawler(r.agent, r.addr, r.at)
+		}
 		s.find.fill(&s.find.req, &r)
 		r.found = s.strict.NewMemo(o.Config, 1).Find(&s.find.req)
 		r.route = s.find.routes.of(r.path)
@@ -150,13 +153,13 @@ func TestMemoForgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := record{method: "GET", target: "/search?q=a"}
-	s.find.all([]record{r})
+	r := request{record: record{method: "GET", target: "/search?q=a"}}
+	s.find.all([]request{r})
 	r.key = s.find.memo.key(&r)
 	if !s.find.known(&r) || r.path != "/search" || r.query != "q=a" {
 		t.Fatalf("not remembered: %+v", r)
 	}
-	other := record{method: "GET", target: "/x"}
+	other := request{record: record{method: "GET", target: "/x"}}
 	other.key = r.key + memoPlaces
 	if s.find.known(&other) {
 		t.Error("one is taken for another of the same place")

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"stile/config"
-	"stile/crawler"
-	"stile/decide"
 	"stile/network"
 )
 
@@ -29,17 +27,6 @@ type record struct {
 	named                                            bool     // user is $stile_user's
 	header                                           []string // in the order of format.headers
 	format                                           *format  // nil: no headers but the Referer
-
-	// Of finder.
-	key         uint64
-	claim       crawler.Claim // if rules look at it
-	path, query string
-	alt         []string
-	found       decide.Found
-	route       uint16
-
-	// Of demands.
-	place, around int
 }
 
 // fault is why a line is not a request that stile would have been asked about.

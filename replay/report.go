@@ -9,6 +9,7 @@ import (
 
 	"stile/budget"
 	"stile/config"
+	"stile/crawler"
 	"stile/decide"
 )
 
@@ -358,7 +359,9 @@ func (s *simulation) assumed() []string {
 		say("Rules look at what the log does not have; it is taken to be absent: %s.", miss)
 	}
 	if s.look != nil && s.cfg.UsesCrawler() {
-		say("Who is a crawler is told by the lists of their addresses as they are now on this machine, not by DNS: those that only DNS can confirm count as unknown.")
+		n := &s.claims
+		say("Who is a crawler is told by the lists of their addresses as they are now on this machine, not by DNS. %s requests name one, or come from one's addresses: %s are verified, %s are from elsewhere than the crawler that they name, and %s cannot be verified but by DNS or newer lists (stile crawlers update): they count as unknown, where the daemon would look them up.",
+			count(n[crawler.Verified]+n[crawler.Spoofed]+n[crawler.Unknown]), count(n[crawler.Verified]), count(n[crawler.Spoofed]), count(n[crawler.Unknown]))
 		if s.look.fault != nil {
 			say("A list could not be read: %v.", s.look.fault)
 		}

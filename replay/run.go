@@ -62,18 +62,18 @@ func Run(o Options) (*Report, error) {
 		f.close()
 		return nil, err
 	}
-	full, empty := make(chan []record, 2), make(chan []record, 3)
+	full, empty := make(chan []request, 2), make(chan []request, 3)
 	failed := make(chan error, 1)
 	for range cap(empty) {
-		empty <- make([]record, batch)
+		empty <- make([]request, batch)
 	}
 	go func() { failed <- f.read(full, empty, s.find, since, until, o.Progress) }()
-	for records := range full {
-		s.demands.touch(records)
-		for i := range records {
-			s.request(&records[i])
+	for requests := range full {
+		s.demands.touch(requests)
+		for i := range requests {
+			s.request(&requests[i])
 		}
-		empty <- records[:batch]
+		empty <- requests[:batch]
 	}
 	if err := <-failed; err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func Run(o Options) (*Report, error) {
 
 // read sends all requests in the order in which they came, with the rules that they fall
 // under, and closes full.
-func (f *feed) read(full chan<- []record, empty <-chan []record, find *finder, since, until int64, progress func(int64)) error {
+func (f *feed) read(full chan<- []request, empty <-chan []request, find *finder, since, until int64, progress func(int64)) error {
 	defer close(full)
 	defer f.close()
 	next := f.next
@@ -92,11 +92,11 @@ func (f *feed) read(full chan<- []record, empty <-chan []record, find *finder, s
 		next = o.next
 	}
 	for {
-		records, n := <-empty, 0
+		requests, n := <-empty, 0
 		var err error
 		for n < batch {
-			r := &records[n]
-			if err = next(r); err != nil {
+			r := &requests[n]
+			if err = next(&r.record); err != nil {
 				break
 			}
 			if r.end < since || r.end > until {
@@ -105,9 +105,9 @@ func (f *feed) read(full chan<- []record, empty <-chan []record, find *finder, s
 			}
 			n++
 		}
-		found := find.all(records[:n])
+		found := find.all(requests[:n])
 		f.skip.Own += int64(n - found)
-		full <- records[:found]
+		full <- requests[:found]
 		if progress != nil {
 			progress(f.done.Load())
 		}

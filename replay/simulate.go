@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"stile/config"
+	"stile/crawler"
 	"stile/decide"
 )
 
@@ -30,6 +31,7 @@ type simulation struct {
 	gates            [2]map[string]*gate
 	users, named     int64
 	passes           int64
+	claims           [crawler.States]int64 // of crawlers: requests by what is known of them
 	late, back       int64 // see Skipped
 	mostBack         time.Duration
 	everyone         distinct
@@ -65,7 +67,7 @@ func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 }
 
 // identify is step 2 of the decision: who is it?
-func (s *simulation) identify(r *record) {
+func (s *simulation) identify(r *request) {
 	q := &s.req
 	q.Caller = decide.Caller{}
 	switch {
@@ -81,7 +83,7 @@ func (s *simulation) identify(r *record) {
 }
 
 // request is one request of the log.
-func (s *simulation) request(r *record) {
+func (s *simulation) request(r *request) {
 	s.fill(&s.req, r)
 	s.identify(r)
 	now := r.at
@@ -94,6 +96,7 @@ func (s *simulation) request(r *record) {
 		s.first = now
 	}
 	s.requests++
+	s.claims[r.claim.State]++
 	q := &s.req
 	key := uint64(q.From)
 	if q.Caller.Kind == decide.User {
@@ -118,7 +121,7 @@ func (s *simulation) request(r *record) {
 	}
 	if v.Action == decide.Allow && s.gates[0] != nil {
 		if claim, ok := policy.Claim(q, v); ok {
-			if s.gates[0][claim.Gate].ask(&claim, q, r, now) {
+			if s.gates[0][claim.Gate].ask(&claim, q, &r.record, now) {
 				v = policy.AskAtGate(q, v)
 			}
 		}
@@ -162,7 +165,7 @@ func (s *simulation) request(r *record) {
 }
 
 // solved is the second reckoning: v is the verdict of the first.
-func (s *simulation) solved(r *record, v decide.Verdict, asked bool, rc *ruleCount, e *caller, rule int, found bool, b *bin, now int64) {
+func (s *simulation) solved(r *request, v decide.Verdict, asked bool, rc *ruleCount, e *caller, rule int, found bool, b *bin, now int64) {
 	q := &s.req
 	policy := s.strict.Policy()
 	if q.Caller.Kind == decide.Stranger && (asked || e.passEnd > now) {
@@ -200,6 +203,6 @@ func (s *simulation) solved(r *record, v decide.Verdict, asked bool, rc *ruleCou
 	}
 	if claim, ok := policy.Claim(q, v); ok {
 		claim.MayProve = false // asked in the first reckoning
-		s.gates[1][claim.Gate].ask(&claim, q, r, now)
+		s.gates[1][claim.Gate].ask(&claim, q, &r.record, now)
 	}
 }

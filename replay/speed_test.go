@@ -122,10 +122,10 @@ func BenchmarkDecision(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var all []record
+	var all []request
 	for {
-		var r record
-		if f.next(&r) != nil {
+		var r request
+		if f.next(&r.record) != nil {
 			break
 		}
 		all = append(all, r)
