@@ -114,11 +114,13 @@ var Known = []Crawler{
 		Name: "mojeek", Owner: "Mojeek: search",
 		Tokens:  []string{"mojeekbot"},
 		Domains: []string{"mojeek.com"},
+		URLs:    []string{"https://www.mojeek.com/mojeekbot.json"},
 	},
 	{ // https://help.qwant.com/bot/
 		Name: "qwant", Owner: "Qwant: search",
 		Tokens:  []string{"qwantbot", "qwantify"},
 		Domains: []string{"qwant.com"},
+		URLs:    []string{"https://help.qwant.com/wp-content/uploads/sites/latest/qwantbot.json"},
 	},
 	{ // https://archive.org/details/archive.org_bot; the ranges are those of its network, AS7941
 		Name: "archive", Owner: "Internet Archive: the Wayback Machine",
