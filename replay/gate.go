@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"stile/budget"
+	"stile/budget/costkey"
 	"stile/config"
 	"stile/decide"
 )
@@ -69,15 +68,8 @@ func newGate(c *config.Gate, s *series) (*gate, error) {
 func (g *gate) ask(c *decide.Claim, r *decide.Request, rec *record, now int64) (asked bool) {
 	g.advance(now)
 	g.requests++
-	var d xxhash.Digest
-	d.Reset()
-	d.WriteString(c.Rule)
-	route := d.Sum64()
-	d.WriteString(r.Host)
-	d.WriteString(r.Path)
-	d.Write([]byte{0})
-	d.WriteString(r.Query)
-	path := d.Sum64()
+	key := costkey.Route(0, c.Gate, c.Rule)
+	route, path := uint64(key), costkey.Path(0, key, r)
 	learned, from := g.costs.Estimate(route, path)
 	cost := g.cost(r, learned, from, now)
 	if c.MayProve && g.cfg.WantsPass(cost) {

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"stile/replay/replaytest"
@@ -29,4 +31,27 @@ func TestGatesAddUp(t *testing.T) {
 		}
 		t.Logf("%q: %d asked, %d admitted, %d waited, %s", gate, r.Gates[0].Asked, r.Gates[0].Admitted, r.Gates[0].Waited, r.Gates[0].Refused)
 	}
+}
+
+// TestCostsByHeaders: as in the daemon, what is learned of a page by one Accept says nothing
+// of it by another. A log without the header is told so.
+func TestCostsByHeaders(t *testing.T) {
+	const policy = "include = []\n[[gate]]\nname = \"g\"\nbudget = \"2MiB\"\nunseen = \"300KiB\"\n[[rule]]\nname = \"all\"\npath = \"/**\"\ndo = \"allow\"\ngate = \"g\"\n"
+	var lines []string
+	for i, accept := range []string{"application/json", "text/html", "text/html"} {
+		lines = append(lines, fmt.Sprintf(`192.0.2.1 %.3f "GET /x HTTP/1.1" 200 1000 1.000 "%s"`, 1796020200+10*float64(min(i, 1)), accept))
+	}
+	file := write(t, "access.log", lines...)
+	f := func(last, want string, says bool) {
+		t.Helper()
+		r := run(t, policy, Options{Logs: []string{file}, Format: `$remote_addr $msec "$request" $status $body_bytes_sent $request_time "` + last + `"`})
+		if got := r.Gates[0].MostInFlight; got != want {
+			t.Errorf("%s: most in flight %s, want %s", last, got, want)
+		}
+		if got := strings.Join(r.Assumed, "\n"); strings.Contains(got, "Accept, ") != says || !strings.Contains(got, "HX-Request, Turbo-Frame") {
+			t.Errorf("%s: %s", last, got)
+		}
+	}
+	f("$http_accept", "600KiB", false)
+	f("$http_x", "300KiB", true)
 }

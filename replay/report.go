@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stile/budget"
+	"stile/budget/costkey"
 	"stile/config"
 	"stile/crawler"
 	"stile/decide"
@@ -373,6 +374,9 @@ func (s *simulation) assumed() []string {
 		say("The log has no durations: requests are taken to have come when they ended, and what gates would have done cannot be said. Add $request_time and $upstream_response_time.")
 	} else {
 		say("Gates: a request takes as long as it took in the log, when nothing held the others back: if the backend was overloaded then, it took longer than it would behind a gate. A visitor who is told to wait is taken to stay.")
+		if miss := s.costsBlind(); miss != "" {
+			say("Gates learn a page's cost for each way in which backends answer it. The log does not have %s: answers that differ by those are taken for one page's.", miss)
+		}
 		if !f.has[fieldMsec] {
 			say("The log's clock has whole seconds: requests that ended in the same second are spread evenly over it. $msec would tell.")
 		}
@@ -385,6 +389,26 @@ func (s *simulation) assumed() []string {
 		say("There were more callers than are remembered at once: %s times one that asked little was forgotten, and counts as a new one in the percentiles.", count(n))
 	}
 	return out
+}
+
+// costsBlind lists what costs are learned by and the log does not have; "" if no gate that
+// learns was asked.
+func (s *simulation) costsBlind() string {
+	learns := false
+	for i := range s.cfg.Gates {
+		c := &s.cfg.Gates[i]
+		learns = learns || c.Cost != config.CostFixed && c.Cost != config.CostFile && s.gates[0][c.Name].requests > 0
+	}
+	if !learns {
+		return ""
+	}
+	var miss []string
+	for _, h := range costkey.Headers {
+		if !s.feed.has[head+field(h)] {
+			miss = append(miss, config.Headers[h])
+		}
+	}
+	return strings.Join(miss, ", ")
 }
 
 // blind lists what rules look at and the log does not have, with the rules.

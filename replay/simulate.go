@@ -32,7 +32,7 @@ type simulation struct {
 	users, named     int64
 	passes           int64
 	claims           [crawler.States]int64 // of crawlers: requests by what is known of them
-	late, back       int64 // see Skipped
+	late, back       int64                 // see Skipped
 	mostBack         time.Duration
 	everyone         distinct
 }

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"stile/budget"
 	"stile/config"
 	"stile/decide"
@@ -163,44 +161,6 @@ func (g *gates) close() (waited int) {
 	g.done.Wait()
 	return waited
 }
-
-// route is the key of a rule and its gate, of which costs are learned together.
-func (g *gates) route(gate, rule string) uint32 {
-	var d xxhash.Digest
-	d.ResetWithSeed(g.seed)
-	d.WriteString(gate)
-	d.Write([]byte{0})
-	d.WriteString(rule)
-	return uint32(d.Sum64())
-}
-
-// path is the key of what was asked for. The query is part of it: of one page with
-// another query the cost is not known, and who asks cheaply by one must not teach that the
-// other is cheap. For the same reason so is what a backend may choose a smaller answer by,
-// or read as another path: with status 200, too.
-func (g *gates) path(route uint32, r *decide.Request) uint64 {
-	var d xxhash.Digest
-	d.ResetWithSeed(g.seed ^ uint64(route))
-	d.WriteString(r.Host)
-	d.WriteString(r.Path)
-	d.Write([]byte{0})
-	d.WriteString(r.Query)
-	for _, h := range answeredBy {
-		if v := r.Header[h]; v != "" {
-			d.Write([]byte{0, byte(h)})
-			d.WriteString(v)
-		}
-	}
-	for _, alt := range r.Alt {
-		d.Write([]byte{0, 0xff})
-		d.WriteString(alt)
-	}
-	return d.Sum64()
-}
-
-// answeredBy are the headers by which backends make a page, a part of it, or its data of one
-// URL. (By languages and encodings they make much the same.)
-var answeredBy = [...]int{config.HeaderAccept, config.HeaderXRequestedWith, config.HeaderHXRequest, config.HeaderTurboFrame}
 
 // cost is what a request costs in the gate's unit.
 func (n *gate) cost(r *decide.Request, learned budget.Cost, from budget.Source, now int64) int64 {

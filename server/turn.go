@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stile/budget"
+	"stile/budget/costkey"
 	"stile/config"
 	"stile/decide"
 )
@@ -22,8 +23,8 @@ func (s *Server) turn(c net.Conn, p *decide.Policy, f *facts, v decide.Verdict) 
 		return v, false, 0
 	}
 	now := s.gates.clock()
-	route := s.gates.route(claim.Gate, claim.Rule)
-	path := s.gates.path(route, &f.req)
+	route := costkey.Route(s.gates.seed, claim.Gate, claim.Rule)
+	path := costkey.Path(s.gates.seed, route, &f.req)
 	learned, from := s.gates.costs.Estimate(uint64(route), path)
 	cost := g.cost(&f.req, learned, from, now)
 	if claim.MayProve && g.cfg.WantsPass(cost) && !v.Again {
