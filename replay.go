@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -37,31 +38,80 @@ merged by time. Lines in the log's zone; nothing is sent anywhere, nothing is ke
 	if !ok {
 		return 1
 	}
+	var out *page
+	if *html != "" { // a folder that is not there is said now, not after an hour
+		var err error
+		if out, err = openPage(*html); err != nil {
+			return fail(err)
+		}
+	}
 	p := newProgress(os.Stderr, f.Args())
 	report, err := replay.Run(replay.Options{Config: cfg, Logs: f.Args(), Stdin: os.Stdin, Format: *format, Since: *since, Until: *until, Progress: p.update})
 	p.end()
 	if err != nil {
+		out.leave()
 		return fail(err)
 	}
-	if err := report.WriteText(os.Stdout); err != nil {
-		return fail(err)
-	}
-	if *html == "" {
-		return 0
-	}
-	if err := writeHTML(*html, report); err != nil {
+	if err := errors.Join(report.WriteText(os.Stdout), out.write(report)); err != nil {
 		return fail(err)
 	}
 	return 0
 }
 
-func writeHTML(name string, r *replay.Report) error {
-	out, err := os.Create(name)
-	if err != nil {
-		return err
+// page is the file of a report. Nothing is changed in it before there is a report.
+type page struct {
+	file *os.File
+	made bool // it was not there before
+}
+
+const pageBegin = "<!DOCTYPE html>"
+
+func openPage(name string) (*page, error) {
+	// Addresses are in it, as in nginx's logs: it has their mode.
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if err == nil {
+		return &page{f, true}, nil
 	}
-	b := bufio.NewWriter(out)
-	return errors.Join(r.WriteHTML(b), b.Flush(), out.Close())
+	if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if f, err = os.OpenFile(name, os.O_RDWR, 0); err != nil {
+		return nil, err
+	}
+	// Who forgets to name the report names a log in its place.
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+		begin := make([]byte, len(pageBegin))
+		if _, err := f.ReadAt(begin, 0); err != nil || string(begin) != pageBegin {
+			f.Close()
+			return nil, fmt.Errorf("--html %s: the file is there and is no report: it would be lost; name another, or remove it", name)
+		}
+	}
+	return &page{f, false}, nil
+}
+
+// write puts a report in the place of what was there.
+func (p *page) write(r *replay.Report) error {
+	if p == nil {
+		return nil
+	}
+	if st, err := p.file.Stat(); err == nil && st.Mode().IsRegular() {
+		if err := p.file.Truncate(0); err != nil {
+			return err
+		}
+	}
+	b := bufio.NewWriter(p.file)
+	return errors.Join(r.WriteHTML(b), b.Flush(), p.file.Close())
+}
+
+// leave is for when there is no report.
+func (p *page) leave() {
+	if p == nil {
+		return
+	}
+	p.file.Close()
+	if p.made {
+		os.Remove(p.file.Name())
+	}
 }
 
 // progress is a bar on a terminal; elsewhere it does nothing.

@@ -69,6 +69,37 @@ func TestReplayCalledWrongly(t *testing.T) {
 	f(1, "no such file", "/nonexistent.log")
 	f(1, "no line in", "-") // nothing on standard input
 	f(1, "want combined, json, or a log_format", "--format", "apache", "-")
+	log := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(log, []byte(combinedLine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f(1, "no such file", "--html", "/nonexistent/report.html", log) // before the log is read
+	f(1, "is a directory", "--html", t.TempDir(), log)
+	f(1, "is no report: it would be lost", "--html", log, log) // the name of the report was forgotten
+	if b, err := os.ReadFile(log); err != nil || string(b) != combinedLine {
+		t.Errorf("the log is %q, %v", b, err)
+	}
+}
+
+// TestReplayKeepsReports: a run that fails leaves the report of the one before as it is, and
+// none where there was none.
+func TestReplayKeepsReports(t *testing.T) {
+	dir := t.TempDir()
+	old, none := filepath.Join(dir, "old.html"), filepath.Join(dir, "none.html")
+	if err := os.WriteFile(old, []byte("<!DOCTYPE html>the one before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{old, none} {
+		if _, _, status := stile(t, "replay", "-c", write(t, ""), "--html", page, "/nonexistent.log"); status != 1 {
+			t.Errorf("status %d", status)
+		}
+	}
+	if b, err := os.ReadFile(old); err != nil || string(b) != "<!DOCTYPE html>the one before" {
+		t.Errorf("%q %v", b, err)
+	}
+	if _, err := os.Stat(none); !os.IsNotExist(err) {
+		t.Errorf("an empty report: %v", err)
+	}
 }
 
 func TestProgressLine(t *testing.T) {

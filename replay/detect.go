@@ -34,7 +34,7 @@ func detect(lines []string, passCookie string) (*format, error) {
 		lines = lines[:detectLines]
 	}
 	if object := newObject(passCookie); strings.HasPrefix(strings.TrimSpace(lines[0]), "{") {
-		if object.learn(lines[0]) {
+		if object.learn(lines) {
 			return object, nil
 		}
 	}

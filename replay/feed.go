@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -50,7 +51,7 @@ func (l *log) next(r *record) error {
 			var err error
 			if line, err = l.lines.next(); err != nil {
 				if err == io.EOF && l.seen > 0 && l.unfit*2 > l.seen {
-					return l.misfit(line)
+					return l.misfit()
 				}
 				return err
 			}
@@ -68,18 +69,28 @@ func (l *log) next(r *record) error {
 				l.skip.Examples = append(l.skip.Examples, fmt.Sprintf("%s:%d: %s", l.name, l.seen, strings.Clone(line[:min(len(line), 200)])))
 			}
 			if l.seen <= firstLines && l.unfit > firstLines/2 {
-				return l.misfit(line)
+				return l.misfit()
 			}
 		}
 	}
 }
 
-func (l *log) misfit(string) error {
-	example := ""
+func (l *log) misfit() error {
+	example, way := "", "give the log_format of nginx.conf by --format"
 	if len(l.skip.Examples) > 0 {
 		example = ", such as " + fmt.Sprintf("%.240q", l.skip.Examples[len(l.skip.Examples)-1])
 	}
-	return fmt.Errorf("%s: %d of the first %d lines do not have the format that was tried (%s)%s: give the log_format of nginx.conf by --format", l.name, l.unfit, l.seen, l.parser.format.name, example)
+	f := l.parser.format
+	if f.learned {
+		var missing []string
+		for _, k := range f.lacks() {
+			missing = append(missing, fmt.Sprintf("no %s (such as %s)", needs[k].what, needs[k].keys))
+		}
+		if missing != nil {
+			way = "its first objects have " + strings.Join(missing, ", ") + ": those keys are what stile knows them by"
+		}
+	}
+	return fmt.Errorf("%s: %d of the first %d lines do not have the format that was tried (%s)%s: %s", l.name, l.unfit, l.seen, f.name, example, way)
 }
 
 // feed is all logs, merged by time.
@@ -95,8 +106,40 @@ type feed struct {
 	offset  int              // of the logs' clock, seconds east of Greenwich
 }
 
+// titles are logs as the operator is told of them.
+func titles(names []string) string {
+	list := slices.Clone(names)
+	for i := range list {
+		if list[i] == "-" {
+			list[i] = "standard input"
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// twice is an error if two names are one log's: its requests would count twice.
+func twice(names []string) error {
+	var seen []os.FileInfo
+	for _, name := range names {
+		st, err := os.Stat(name)
+		for k, other := range seen {
+			if names[k] == name || err == nil && other != nil && os.SameFile(st, other) {
+				return fmt.Errorf("%s and %s are the same log: its requests would count twice; name it once", names[k], name)
+			}
+		}
+		if err != nil {
+			st = nil
+		}
+		seen = append(seen, st)
+	}
+	return nil
+}
+
 // newFeed looks at the beginning of each log, for its format and for when it begins.
 func newFeed(names []string, text, passCookie string, stdin io.Reader) (*feed, error) {
+	if err := twice(names); err != nil {
+		return nil, err
+	}
 	f := &feed{stdin: stdin}
 	var given *format
 	if text != "" {
@@ -120,7 +163,7 @@ func newFeed(names []string, text, passCookie string, stdin io.Reader) (*feed, e
 		return nil, err
 	}
 	if len(f.waiting) == 0 {
-		return nil, fmt.Errorf("there is no line in %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("there is no line in %s", titles(names))
 	}
 	f.offset = f.waiting[0].parser.clock.offset
 	for _, l := range f.waiting {
@@ -173,7 +216,7 @@ func (f *feed) peek(name string, given *format, passCookie string) (*log, error)
 			return nil, l.binary(err)
 		}
 	} else if given.object != nil {
-		given.learn(l.ahead[0])
+		given.learn(l.ahead)
 	}
 	l.parser.format = fm
 	if !slices.Contains(f.formats, fm.name) {
@@ -234,6 +277,25 @@ func (f *feed) next(r *record) error {
 		*r = l.head
 		return f.advance(l)
 	}
+}
+
+// nothing is the error when there was no request to replay.
+func (f *feed) nothing(names []string) error {
+	k := &f.skip
+	var why []string
+	for _, c := range []struct {
+		n    int64
+		what string
+	}{
+		{k.Outside, "ended outside of the time that was asked for (--since, --until)"},
+		{k.Own, "nginx answered without stile (it could not read them), or were for stile's own pages"},
+		{k.Unfit, "are lines that do not have the format's shape"},
+	} {
+		if c.n > 0 {
+			why = append(why, count(c.n)+" "+c.what)
+		}
+	}
+	return fmt.Errorf("none of the %s requests in %s can be replayed: %s", count(k.Outside+k.Own+k.Unfit), titles(names), strings.Join(why, ", "))
 }
 
 // least is the log whose next request is the oldest; of equals the first.

@@ -76,6 +76,7 @@ type format struct {
 	steps   []step
 	escape  escape
 	object  map[string]field // the keys of a JSON object; nil: it is read by steps
+	learned bool             // has is of an object that has been seen
 	has     [fieldCount]bool
 	headers []field
 	open    bool // what follows the last step is not read
@@ -152,24 +153,31 @@ func compileText(name, text string, esc escape, passCookie string) (*format, err
 	return f, f.complete()
 }
 
+// needs is what a decision cannot be made without.
+var needs = [...]struct {
+	what, example, keys string
+	any                 []field
+}{
+	{"address of the client", "$remote_addr", "remote_addr or ip", []field{fieldAddr, fieldProxyAddr}},
+	{"time", "[$time_local] or $msec", "time_iso8601 or ts", []field{fieldLocal, fieldISO, fieldMsec}},
+	{"request", `"$request"`, "request, request_uri or path", []field{fieldRequest, fieldTarget, fieldURI}},
+}
+
+// lacks are the needs that the format has no field for.
+func (f *format) lacks() (missing []int) {
+	for i := range needs {
+		if !slices.ContainsFunc(needs[i].any, func(k field) bool { return f.has[k] }) {
+			missing = append(missing, i)
+		}
+	}
+	return missing
+}
+
 // complete checks that a decision can be made of the format's fields.
 func (f *format) complete() error {
-	want := func(what, example string, any ...field) error {
-		for _, k := range any {
-			if f.has[k] {
-				return nil
-			}
-		}
-		return fmt.Errorf("log_format has no %s: stile needs it; add %s to the log_format, and replay what is logged from then on", what, example)
-	}
-	if err := want("address of the client", "$remote_addr", fieldAddr, fieldProxyAddr); err != nil {
-		return err
-	}
-	if err := want("time", "[$time_local] or $msec", fieldLocal, fieldISO, fieldMsec); err != nil {
-		return err
-	}
-	if err := want("request", `"$request"`, fieldRequest, fieldTarget, fieldURI); err != nil {
-		return err
+	if missing := f.lacks(); missing != nil {
+		n := &needs[missing[0]]
+		return fmt.Errorf("log_format has no %s: stile needs it; add %s to the log_format, and replay what is logged from then on", n.what, n.example)
 	}
 	for k := head; k < fieldCount; k++ {
 		if f.has[k] {

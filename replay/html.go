@@ -91,8 +91,10 @@ func orNone(s string) string {
 
 func (r *Report) pageSection(s *section) pageSection {
 	p := pageSection{Title: s.title, Intro: s.intro, Lines: s.lines, After: s.after}
-	for _, c := range s.head {
-		p.Head = append(p.Head, pageColumn{together(c.name), c.right})
+	if s.titled() {
+		for _, c := range s.head {
+			p.Head = append(p.Head, pageColumn{together(c.name), c.right})
+		}
 	}
 	for _, row := range s.rows {
 		var cells []cell

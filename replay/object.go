@@ -31,14 +31,20 @@ func newObject(passCookie string) *format {
 	return f
 }
 
-// learn notes the fields of a line.
-func (f *format) learn(line string) bool {
-	var v values
-	if !f.cutObject(line, &v) {
-		return false
-	}
-	for k := range v {
-		f.has[k] = f.has[k] || v[k] != ""
+// learn notes the fields of lines. It tells whether the first of them is an object.
+func (f *format) learn(lines []string) bool {
+	for i, line := range lines {
+		var v values
+		if !f.cutObject(line, &v) {
+			if i == 0 {
+				return false
+			}
+			continue
+		}
+		f.learned = true
+		for k := range v {
+			f.has[k] = f.has[k] || v[k] != ""
+		}
 	}
 	return true
 }

@@ -224,7 +224,7 @@ func reasons(n *[decide.Reasons]int64) string {
 		}
 		out = append(out, fmt.Sprintf("%s %s", name, count(n[k])))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, "; ")
 }
 
 func (s *simulation) limitRows(r *Report, at func(int64) time.Time) {
@@ -314,7 +314,7 @@ func (g *gate) row(allSolve bool, at func(int64) time.Time) GateRow {
 			why = append(why, fmt.Sprintf("%s %s", budget.Answer(a), count(n)))
 		}
 	}
-	row.Refused = strings.Join(why, ", ")
+	row.Refused = strings.Join(why, "; ")
 	if g.noTime > 0 {
 		row.Notes = append(row.Notes, fmt.Sprintf("%s of them took no time, as far as the log says (0.000, or no backend was asked)", count(g.noTime)))
 	}
@@ -360,9 +360,7 @@ func (s *simulation) assumed() []string {
 		say("Rules look at what the log does not have; it is taken to be absent: %s.", miss)
 	}
 	if s.look != nil && s.cfg.UsesCrawler() {
-		n := &s.claims
-		say("Who is a crawler is told by the lists of their addresses as they are now on this machine, not by DNS. %s requests name one, or come from one's addresses: %s are verified, %s are from elsewhere than the crawler that they name, and %s cannot be verified but by DNS or newer lists (stile crawlers update): they count as unknown, where the daemon would look them up.",
-			count(n[crawler.Verified]+n[crawler.Spoofed]+n[crawler.Unknown]), count(n[crawler.Verified]), count(n[crawler.Spoofed]), count(n[crawler.Unknown]))
+		say("Who is a crawler is told by the lists of their addresses as they are now on this machine, not by DNS: %s", s.claimed())
 		if s.look.fault != nil {
 			say("A list could not be read: %v.", s.look.fault)
 		}
@@ -389,6 +387,17 @@ func (s *simulation) assumed() []string {
 		say("There were more callers than are remembered at once: %s times one that asked little was forgotten, and counts as a new one in the percentiles.", count(n))
 	}
 	return out
+}
+
+// claimed says how many requests are from crawlers, as far as it is known.
+func (s *simulation) claimed() string {
+	n := &s.claims
+	all := n[crawler.Verified] + n[crawler.Spoofed] + n[crawler.Unknown]
+	if all == 0 {
+		return "no request names one that is known."
+	}
+	return fmt.Sprintf("%s requests name one, or come from one's addresses. %s are verified, %s are from elsewhere than the crawler that they name, and %s cannot be verified but by DNS or newer lists (stile crawlers update): they count as unknown, where the daemon would look them up.",
+		count(all), count(n[crawler.Verified]), count(n[crawler.Spoofed]), count(n[crawler.Unknown]))
 }
 
 // costsBlind lists what costs are learned by and the log does not have; "" if no gate that

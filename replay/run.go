@@ -78,6 +78,9 @@ func Run(o Options) (*Report, error) {
 	if err := <-failed; err != nil {
 		return nil, err
 	}
+	if s.requests == 0 {
+		return nil, f.nothing(o.Logs)
+	}
 	return s.report(zone), nil
 }
 

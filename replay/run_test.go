@@ -365,6 +365,7 @@ func TestBadLogs(t *testing.T) {
 	f("hello\nworld\n", "combined", "2 of the first 2 lines do not have the format that was tried (combined)")
 	f("\x7fELF\x02\x01\x00\x00\n\x00\x00", "", "binary data")
 	f(good, "json", "do not have the format that was tried (json)")
+	f(good, "json", "give the log_format")
 	f(good, `$remote_addr [$time_iso8601] "$request"`, "do not have the format that was tried (the given log_format)")
 	f(packed[:len(packed)/2], "", "the compressed log is cut off")
 	f(packed[:len(packed)-4], "", "the compressed log is cut off")
@@ -379,6 +380,35 @@ func TestBadLogs(t *testing.T) {
 	}
 	if _, err := Run(Options{Config: defaults(t, ""), Logs: []string{"/nonexistent/access.log"}}); err == nil {
 		t.Error("no error")
+	}
+	f("{\"a\":1}\n{\"a\":2}\n", "", "no address of the client (such as remote_addr or ip), no time (such as time_iso8601 or ts), no request (such as request, request_uri or path)")
+	f("{\"ip\":\"192.0.2.1\",\"path\":\"/\"}\n", "", "no time (such as time_iso8601 or ts):")
+	f(strings.Replace(good, "GET / HTTP/1.1", "\\x16\\x03", -1), "", "none of the 3,000 requests in")
+}
+
+// TestNoRequests: a report about nothing is a mistake in what was asked for.
+func TestNoRequests(t *testing.T) {
+	file := write(t, "access.log", line("192.0.2.1", 0, "GET / HTTP/1.1"))
+	_, err := Run(Options{Config: defaults(t, ""), Logs: []string{file}, Since: "2027-01-01"})
+	if err == nil || !strings.Contains(err.Error(), "1 ended outside of the time that was asked for") {
+		t.Error(err)
+	}
+}
+
+// TestTwice: the requests of a log that is named twice would count twice.
+func TestTwice(t *testing.T) {
+	file := write(t, "access.log", line("192.0.2.1", 0, "GET / HTTP/1.1"))
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, logs := range [][]string{{file, file}, {file, link}, {"-", "-"}} {
+		if _, err := Run(Options{Config: defaults(t, ""), Logs: logs, Stdin: strings.NewReader("x\n")}); err == nil || !strings.Contains(err.Error(), "the same log") {
+			t.Errorf("%q: %v", logs, err)
+		}
+	}
+	if _, err := Run(Options{Config: defaults(t, ""), Logs: []string{"-"}}); err == nil || !strings.Contains(err.Error(), "no line in standard input") {
+		t.Error(err)
 	}
 }
 
@@ -523,7 +553,7 @@ func TestCrawlers(t *testing.T) {
 	if r.Verdicts[0] != (Verdicts{Allowed: 2, Refused: 1}) || len(r.Rules) != 2 || r.Rules[1].Name != "spoofed" && r.Rules[0].Name != "spoofed" {
 		t.Errorf("%+v %+v", r.Verdicts[0], r.Rules)
 	}
-	const want = "not by DNS. 2 requests name one, or come from one's addresses: 0 are verified, 1 are from elsewhere than the crawler that they name, and 1 cannot be verified but by DNS"
+	const want = "not by DNS: 2 requests name one, or come from one's addresses. 0 are verified, 1 are from elsewhere than the crawler that they name, and 1 cannot be verified but by DNS"
 	if got := strings.Join(r.Assumed, "\n"); !strings.Contains(got, want) {
 		t.Error(got)
 	}

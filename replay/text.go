@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,13 +82,20 @@ func (s *section) writeText(b *bufio.Writer) {
 		}
 		fmt.Fprintf(b, "  %s\n", strings.TrimRight(l.String(), " "))
 	}
-	line(func(i int) string { return s.head[i].name })
+	if s.titled() {
+		line(func(i int) string { return s.head[i].name })
+	}
 	for _, row := range s.rows {
 		line(func(i int) string { return row[i] })
 	}
 	if s.after != "" {
 		wrap(b, "", s.after)
 	}
+}
+
+// titled tells whether a table's columns have names.
+func (s *section) titled() bool {
+	return slices.ContainsFunc(s.head, func(c column) bool { return c.name != "" })
 }
 
 // wrap writes a text in lines of at most 100 bytes.
@@ -127,8 +135,9 @@ func (r *Report) sections() []section {
 }
 
 func (r *Report) summary() section {
-	s := section{head: []column{left("requests"), left(count(r.Requests))}}
+	s := section{head: []column{left(""), left("")}}
 	s.rows = [][]string{
+		{"requests", count(r.Requests)},
 		{"from", stamp(r.First)},
 		{"to", fmt.Sprintf("%s (%s)", stamp(r.Last), r.Last.Sub(r.First).Round(time.Second))},
 		{"callers", "about " + count(int64(r.Callers)) + " (IPv4 addresses, IPv6 /64, users)"},
@@ -228,7 +237,7 @@ func (r *Report) routeSection() section {
 }
 
 func (r *Report) gateSection() section {
-	s := section{title: "Gates", kind: kindGates, head: []column{left("gate"), left("if"), right("budget"), right("requests"), right("asked"), right("admitted"), right("waited"), right("half of them"), right("99 %"), right("longest"), right("longest queue"), right("most in flight"), right("refused"), left("why"), left("first")}}
+	s := section{title: "Gates", kind: kindGates, head: []column{left("gate"), left("if"), right("budget"), right("requests"), right("asked"), right("admitted"), right("waited"), right("half of these up to"), right("99 % up to"), right("longest wait"), right("longest queue"), right("most in flight"), right("refused"), left("why"), left("first")}}
 	said := map[string]bool{}
 	for _, g := range r.Gates {
 		s.rows = append(s.rows, []string{g.Name, g.If(), g.Budget, count(g.Requests), count(g.Asked), count(g.Admitted), count(g.Waited), brief(g.WaitP50), brief(g.WaitP99), brief(g.WaitMost),
