@@ -134,9 +134,9 @@ func TestPresetCgit(t *testing.T) {
 	s.mustGit(c, "log", "-p", "--", "a2")
 }
 
-// Debian's MediaWiki through php-fpm, as sites/mediawiki.conf has it.
-func TestPresetWiki(t *testing.T) {
-	t.Parallel()
+// openWiki is Debian's MediaWiki through php-fpm, as sites/mediawiki.conf has it, behind rules of stile's.
+func openWiki(t *testing.T, rules string) *site {
+	t.Helper()
 	const install = "/usr/share/mediawiki/maintenance/install.php"
 	if _, err := os.Stat(install); err != nil {
 		need(t, "mediawiki")
@@ -169,10 +169,17 @@ func TestPresetWiki(t *testing.T) {
 		t.Fatal(err)
 	}
 	helperProgram(t, socket, fpm, "-F", "-R", "-y", conf)
-	s := build(t, "include = [\"preset:wiki\"]\n", nginxtest.Options{Site: "mediawiki.conf", Replace: []string{
+	s := build(t, rules, nginxtest.Options{Site: "mediawiki.conf", Replace: []string{
 		"unix:/run/php/php-fpm.sock", "unix:" + socket, "    fastcgi_param PATH_INFO ", "    fastcgi_param MW_CONFIG_FILE " + settings + ";\n    fastcgi_param PATH_INFO ",
 	}})
 	s.daemon.start()
+	return s
+}
+
+// What readers do goes through; what MediaWiki makes anew is counted, and beyond its limit refused.
+func TestPresetWiki(t *testing.T) {
+	t.Parallel()
+	s := openWiki(t, "include = [\"preset:wiki\"]\n")
 
 	v := s.visitorFrom("127.0.0.1", append(firefox[:3:3], "Accept-Encoding: identity")...)
 	v.kept = true
