@@ -16,7 +16,7 @@ type Log struct {
 	Lines     int
 	Addresses int  // of the swarm
 	Timed     bool // with $request_time and $upstream_response_time after it
-	Distinct  bool // no two targets are the same; else four in ten are
+	Distinct  bool // no two targets are the same; else four in ten lines have one of their own
 	Seed      uint64
 }
 
@@ -40,20 +40,27 @@ func (m Log) Write(w io.Writer) error {
 			now = now.Add(time.Second)
 		}
 		b.Reset()
+		one := func(of int) int { // of so many things, or one of its own
+			n := rng.IntN(of)
+			if m.Distinct {
+				n = i
+			}
+			return n
+		}
 		addr, target, referer, agent := "", "", "-", agents[int(float64(len(agents))*rng.Float64()*rng.Float64())]
 		status, bytes := 200, 1000+rng.IntN(60000)
 		switch k := rng.IntN(100); {
 		case k < 45: // a part of a page
 			addr = fmt.Sprintf("198.51.%d.%d", rng.IntN(8), rng.IntN(250))
-			target = fmt.Sprintf("/assets/app.%x.js", rng.IntN(40))
+			target = fmt.Sprintf("/assets/app.%x.js", one(40))
 			referer = fmt.Sprintf("https://www.example.org/project/halogen/issues/%d", rng.IntN(900))
 		case k < 60: // a page
 			addr = fmt.Sprintf("198.51.%d.%d", rng.IntN(8), rng.IntN(250))
-			target = fmt.Sprintf("/project/halogen/issues/%d?page=%d", rng.IntN(900), rng.IntN(9))
+			target = fmt.Sprintf("/project/halogen/issues/%d?page=%d", one(900), rng.IntN(9))
 			referer = "https://www.example.org/project/halogen"
 		case k < 62: // a search
 			addr = fmt.Sprintf("2001:db8:%x:%x::%x", rng.IntN(40), rng.IntN(16), rng.IntN(99))
-			target = fmt.Sprintf("/search?q=word%d", rng.IntN(500))
+			target = fmt.Sprintf("/search?q=word%d", one(500))
 		case k < 65: // a crawler
 			addr, agent = "192.0.2.77", "Mozilla/5.0 (compatible; ExampleBot/2.1; +https://bot.example.net/)"
 			target = fmt.Sprintf("/project/halogen/commit/%x", rng.Uint64())
@@ -62,15 +69,8 @@ func (m Log) Write(w io.Writer) error {
 			addr = fmt.Sprintf("%d.%d.%d.%d", 100+n>>24, n>>16&255, n>>8&255, n&255)
 			target = fmt.Sprintf("/project/halogen/blame/%x/src/lib/part%d.go", rng.Uint64(), rng.IntN(400))
 			if rng.IntN(9) == 0 {
-				target = fmt.Sprintf("/search?q=%x", rng.Uint32())
+				target = fmt.Sprintf("/search?q=%x%x", rng.Uint32(), one(1))
 			}
-		}
-		if m.Distinct {
-			sep := byte('?')
-			if strings.IndexByte(target, '?') >= 0 {
-				sep = '&'
-			}
-			target = fmt.Sprintf("%s%cn=%d", target, sep, i)
 		}
 		fmt.Fprintf(&b, "%s - - [%s] \"GET %s HTTP/1.1\" %d %d \"%s\" \"%s\"", addr, now.Format("02/Jan/2006:15:04:05 -0700"), target, status, bytes, referer, agent)
 		if m.Timed {
