@@ -14,7 +14,7 @@ func (l *linter) checkRewrites(srv *scope) {
 	way := "if ($uri ~ ^/\\.stile/) { break; }    above this line"
 	for _, d := range srv.own["set"] {
 		if d.arg(0) == "$stile_scheme" {
-			way += ", and below `" + d.String() + "`"
+			way += ", and `" + d.String() + ";` before it"
 		}
 	}
 	for _, c := range l.checks(srv) {
@@ -22,14 +22,14 @@ func (l *linter) checkRewrites(srv *scope) {
 		for _, m := range p.moved {
 			if at := srv.route(m.uri); at != c {
 				l.add(Error, "rewritten", m.d, srv, "`"+m.d.String()+"` holds for the question to stile, too: nginx asks "+m.uri+" in its place",
-					"everything, and without stile, wherever the site says 200 to "+m.uri+" (and works twice for it); where it says something else, 500 Internal Server Error",
+					"everything, as if stile were not there, if the site says 200 to "+m.uri+" (it works twice for each page, then); else 500 Internal Server Error for every page",
 					way)
 			}
 		}
 		for _, d := range p.answers {
 			l.add(Error, "rewritten", d, srv, "`"+d.String()+"` answers the question to stile, which has the path "+c.uri+" and no arguments", l.answerSeen(d), way)
 		}
-		l.checkSets(srv, p, way)
+		l.checkSets(srv, c, p, way)
 	}
 	p := srv.rerun("/.stile/solve.js")
 	broken := "a page that asks for a proof, and whose script does not come: nobody can solve anything"
@@ -67,51 +67,61 @@ func (l *linter) answerSeen(d *directive) string {
 }
 
 // checkSets looks at variables that have another value after the second run than before it.
-func (l *linter) checkSets(srv *scope, p *phase, way string) {
-	inside := make(map[string]*directive) // by variable: a set in a location
+func (l *linter) checkSets(srv, c *scope, p *phase, way string) {
+	for _, name := range slices.Sorted(maps.Keys(p.ran)) {
+		list := p.ran[name]
+		at, why, value := list[0].d, "", "the value for that path"
+		for _, x := range list {
+			if x.varies {
+				at, why = x.d, "where the path is "+c.uri+" and there are no arguments"
+			}
+		}
+		if why == "" && p.missed[name] {
+			why = "where the if about the path or the arguments that has changed " + name + " does not hold"
+		}
+		use := l.used(srv, name)
+		if why == "" {
+			var in *directive
+			if in, use = l.overridden(srv, at); in == nil {
+				continue
+			}
+			why, value = "after the location has set it ("+in.pos()+")", "the server's value"
+		}
+		if use == nil {
+			continue
+		}
+		sev, seen := Warning, "`"+use.String()+"` ("+use.pos()+") works with "+value+", not with the page's"
+		switch n := use.name; {
+		case strings.HasSuffix(n, "_cache_key"):
+			sev, seen = Error, "`"+use.String()+"` ("+use.pos()+") makes one key for many pages: who comes later gets the page of who came first"
+		case strings.HasSuffix(n, "_pass"), strings.HasSuffix(n, "_cache_bypass"), strings.HasSuffix(n, "_no_cache"), n == "root", n == "alias":
+			sev = Error
+		}
+		l.add(sev, "set-again", at, srv, "`"+at.String()+"` runs once more with the question to stile, "+why, seen, way+". Or a map in http in place of the set")
+	}
+}
+
+// overridden is the set in a location that gives a variable another value than the server's, and what uses it there.
+func (l *linter) overridden(srv *scope, server *directive) (in, use *directive) {
 	for _, s := range srv.scopes() {
 		if s.kind == serverScope || l.ours(s) {
 			continue
 		}
 		for _, d := range s.own["set"] {
-			inside[d.arg(0)] = d
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.ran)) {
-		list := p.ran[name]
-		at, why := list[0].d, ""
-		in := inside[name]
-		for _, x := range list {
-			if x.varies {
-				at, why = x.d, "where the path is /.stile/check and there are no arguments"
+			if d.arg(0) != server.arg(0) || d.arg(1) == server.arg(1) {
+				continue
+			}
+			if use := l.used(s, d.arg(0)); use != nil {
+				return d, use
 			}
 		}
-		switch {
-		case why != "":
-		case p.missed[name]:
-			why = "where what an if about the path or the arguments has set is not set again"
-		case in != nil && in.arg(1) != at.arg(1):
-			why = "after the location has set it (" + in.pos() + ")"
-		default:
-			continue
-		}
-		use := l.used(srv, name)
-		if use == nil {
-			continue
-		}
-		sev := Warning
-		switch n := use.name; {
-		case strings.HasSuffix(n, "_pass"), strings.HasSuffix(n, "_cache_key"), strings.HasSuffix(n, "_cache_bypass"), strings.HasSuffix(n, "_no_cache"), n == "root", n == "alias":
-			sev = Error
-		}
-		l.add(sev, "set-again", at, srv, "`"+at.String()+"` runs once more with the question to stile, "+why,
-			"what `"+use.String()+"` ("+use.pos()+") makes of that value, which is not the page's", way+". Or a map in place of the set")
 	}
+	return nil, nil
 }
 
-// used is the directive that a variable's value matters most to after stile has been asked, or nil.
-func (l *linter) used(srv *scope, name string) (use *directive) {
-	for _, s := range srv.scopes() {
+// used is the directive in a scope that a variable's value matters most to after stile has been asked, or nil.
+func (l *linter) used(at *scope, name string) (use *directive) {
+	for _, s := range at.scopes() {
 		if l.ours(s) && !strings.HasPrefix(name, "$stile_") {
 			continue
 		}

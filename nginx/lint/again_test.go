@@ -40,7 +40,7 @@ func TestRewrites(t *testing.T) {
 	f("if ($arg_token != secret) { return 403; }", answers("return 403"))
 	f("if ($is_args = \"\") { rewrite ^ /x redirect; }", answers("rewrite ^ /x redirect"))
 	f("set $a 0; if ($uri ~ ^/b) { set $a 1; } if ($a = 0) { return 403; }",
-		answers("return 403")+"warning set-again `set $a 0` runs once more with the question to stile, where what an if about the path or the arguments has set is not set again\n")
+		answers("return 403")+"warning set-again `set $a 0` runs once more with the question to stile, where the if about the path or the arguments that has changed $a does not hold\n")
 
 	// It is not: it has answered the request itself, or is about something else.
 	f("return 301 https://a.example$request_uri;", "")
@@ -68,11 +68,12 @@ func TestRewrites(t *testing.T) {
 	own := "where the path is /.stile/check and there are no arguments"
 	f("set $a $uri;", again("warning", "set $a $uri", own))
 	f("set $c $args; set $a x$c;", again("warning", "set $a x$c", own))
-	f("set $a 0; if ($query_string != \"\") { set $a 1; }", again("warning", "set $a 0", "where what an if about the path or the arguments has set is not set again"))
+	f("set $a 0; if ($query_string != \"\") { set $a 1; }", again("warning", "set $a 0", "where the if about the path or the arguments that has changed $a does not hold"))
 	f("set $a 1; if ($query_string = \"\") { set $a 0; }", again("warning", "set $a 0", own))
 	f("if ($uri ~ ^/(.)) { set $a $1; }", again("warning", "set $a $1", own))
 	f("set $b 0;", again("error", "set $b 0", "after the location has set it (/etc/nginx/sites-enabled/site.conf:8)"))
 	f("set $b 1;", "")
+	f("set $d 0; location /d { set $d 1; if ($d) { return 404; } } location /e { proxy_pass http://127.0.0.1:3000$d; }", "")
 	f("set $a $host; set $c $uri;", "")
 	f("set $a $request_uri; if ($request_method = POST) { set $a 1; } if ($http_cookie ~ (.)) { set $a $1; }", "")
 	f("if ($query_string != \"\") { set $a 1; }", "")

@@ -101,18 +101,51 @@ var around = []hole{
 		name: "a mirror of everything", code: "mirror", answer: nginxtest.Refuse,
 		open: `mirror /copy; location = /copy { internal; proxy_pass http://app$request_uri; }`,
 		shut: `location /x { mirror /copy; proxy_pass http://app; } location = /copy { internal; proxy_pass http://app$request_uri; }`,
-		show: get("/x", "429 1 1", "429 1 0"),
+		show: showCopy,
 	},
 	{
 		name: "a post_action of everything", code: "mirror", answer: nginxtest.Refuse,
 		open: `post_action /done; location = /done { internal; proxy_pass http://app; }`,
 		shut: `location /x { post_action /done; proxy_pass http://app; } location = /done { internal; proxy_pass http://app; }`,
+		show: showCopy,
+	},
+	{
+		name: "a name that is taken", code: "name-taken", answer: nginxtest.Refuse, warns: "conflicting server name",
+		open: `} server { listen 81 default_server; return 404; }
+			server { listen 81; server_name site.example; location / { proxy_pass http://app; } }
+			server { listen 81; server_name site.example;` + guarded,
+		shut: `} server { listen 81 default_server; return 404; }
+			server { listen 81; server_name site.example;` + guarded + `}
+			server { listen 81; server_name site.example; location / { proxy_pass http://app; }`,
+		show: get81("/x", "200 0 1", "429 1 0"),
+	},
+	{
+		name: "a head that is longer than the daemon reads", code: "large-head", answer: nginxtest.Allow,
+		open: `large_client_header_buffers 4 64k;`,
+		shut: `large_client_header_buffers 4 16k;`,
 		show: func(w *world, shut bool) {
-			w.Get("/x")
-			await(w.t, func() bool { return shut || len(w.app.Hits()) > 0 })
-			if (len(w.app.Hits()) == 0) != shut {
-				w.t.Errorf("%+v", w.app.Hits())
+			w.d.Script(func(c nginxtest.Call) *nginxtest.Answer {
+				if len(c.Header.Get("Cookie")) > 48<<10 {
+					return &nginxtest.Answer{Status: 431} // as the daemon does
+				}
+				return nil
+			})
+			if r := w.Get("/x", "Cookie: a="+strings.Repeat("x", 50<<10)); shut {
+				w.expect(r, 400, 0, 0) // nginx's own word, which says why
+			} else {
+				w.expect(r, 403, 1, 0)
 			}
 		},
 	},
+}
+
+// showCopy: the application works for a request that is refused. nginx asks it aside, maybe after the answer.
+func showCopy(w *world, shut bool) {
+	if r := w.Get("/x"); r.Status != 429 {
+		w.t.Errorf("%d", r.Status)
+	}
+	await(w.t, func() bool { return shut || len(w.app.Hits()) > 0 })
+	if (len(w.app.Hits()) == 0) != shut {
+		w.t.Errorf("%+v", w.app.Hits())
+	}
 }

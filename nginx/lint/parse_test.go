@@ -253,6 +253,8 @@ func FuzzCheck(f *testing.F) {
 	f.Add("server { include x_*; location ~ (a { } if ($a ~ \"b\") { return 1; } }\n" + header + "/x_1:\nlisten 1;\n")
 	f.Add("http { a_by_lua_block { [==[ ]] }")
 	f.Add("server { include snippets/stile.conf; location ^~ /a { location @b { proxy_pass http://stile$1; error_page 401 @b; } } }")
+	f.Add("server { if { } if ($a) { if ($b) { return 1; } set $a; set; rewrite; rewrite a; } rewrite ( $1; rewrite ^(.)(.*) $2$3${1} last; " +
+		"if ($uri ~) { } if (! -e) { } if (-f $uri) { break; } if ($a = $uri) { set $x $9; } set $x $x$1; include snippets/stile.conf; location / { proxy_pass http://$x; set $x 1; } }")
 	before, after, ok := strings.Cut(string(dumped("SITE")), "SITE")
 	if !ok {
 		f.Fatal("no site")

@@ -82,6 +82,7 @@ type hole struct {
 	replace    []string // in stile's own files, with the hole
 	open, shut string   // text for the server, with the hole and without
 	toml       string   // rules
+	warns      string   // what nginx -t warns of
 	answer     *nginxtest.Answer
 	show       func(w *world, shut bool)
 }
@@ -191,7 +192,7 @@ func TestHoles(t *testing.T) {
 				name += ", closed"
 			}
 			t.Run(name, func(t *testing.T) {
-				o := nginxtest.Options{HTTP: h.http, Files: map[string]string{"answer.txt": "text\n", "users": "root:{PLAIN}secret\n"}}
+				o := nginxtest.Options{HTTP: h.http, Warns: h.warns, Files: map[string]string{"answer.txt": "text\n", "users": "root:{PLAIN}secret\n"}}
 				more := h.open
 				if shut {
 					more = h.shut

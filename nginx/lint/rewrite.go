@@ -122,6 +122,9 @@ func (p *phase) miss(list []step) {
 
 func (p *phase) set(d *directive, byPath, perhaps bool) {
 	name := d.arg(0)
+	if len(name) < 2 || name[0] != '$' {
+		return // nginx wants a variable
+	}
 	x := &set{d: d, varies: byPath}
 	for _, v := range variables(d.arg(1)) {
 		_, is := p.captured(v)

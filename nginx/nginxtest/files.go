@@ -20,7 +20,7 @@ import (
 // are, as from an older nginx that is being replaced, so no other process can take a port in between.
 func prepare(t testing.TB, o Options) (*Nginx, []*net.TCPListener) {
 	t.Helper()
-	n := &Nginx{t: t, dir: shortDir(t), addrs: make(map[int]string)}
+	n := &Nginx{t: t, dir: shortDir(t), warns: o.Warns, addrs: make(map[int]string)}
 	files := nginx.Files(n.dir)
 	site := o.Site
 	if strings.HasSuffix(site, ".conf") {
