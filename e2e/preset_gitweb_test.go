@@ -9,9 +9,10 @@ import (
 	"stile/nginx/nginxtest"
 )
 
-// Debian's gitweb through fcgiwrap; git's files beside it come from the disk, as git's manual has it.
-func TestPresetGitweb(t *testing.T) {
-	t.Parallel()
+// openGitweb is Debian's gitweb through fcgiwrap, behind rules of stile's. git's files beside it come from the disk, as
+// git's manual has it.
+func openGitweb(t *testing.T, rules string) *site {
+	t.Helper()
 	const program = "/usr/share/gitweb/gitweb.cgi"
 	if _, err := os.Stat(program); err != nil {
 		need(t, "gitweb")
@@ -28,7 +29,7 @@ func TestPresetGitweb(t *testing.T) {
 	}
 	socket := filepath.Join(dir, "fcgi")
 	helperProgram(t, socket, "fcgiwrap", "-c", "4", "-s", "unix:"+socket)
-	s := build(t, "include = [\"preset:gitweb\"]\n", nginxtest.Options{Site: `
+	s := build(t, rules, nginxtest.Options{Site: `
 server {
     listen 80;
     include snippets/stile.conf;
@@ -49,6 +50,13 @@ server {
 }
 `})
 	s.daemon.start()
+	return s
+}
+
+// What people look at goes through, and is counted; beyond the limits it is refused, and programs go on.
+func TestPresetGitweb(t *testing.T) {
+	t.Parallel()
+	s := openGitweb(t, "include = [\"preset:gitweb\"]\n")
 
 	v := s.visitorFrom("127.0.0.1", append(firefox[:3:3], "Accept-Encoding: identity")...)
 	v.kept = true

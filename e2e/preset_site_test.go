@@ -55,14 +55,15 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// Debian's cgit and git's own program, through fcgiwrap, as sites/cgit.conf has them.
-func TestPresetCgit(t *testing.T) {
-	t.Parallel()
+// openCgit is Debian's cgit and git's own program, through fcgiwrap, as sites/cgit.conf has them, behind rules of
+// stile's. repos is where the repositories are.
+func openCgit(t *testing.T, rules string) (s *site, repos string) {
+	t.Helper()
 	if _, err := os.Stat("/usr/lib/cgit/cgit.cgi"); err != nil {
 		need(t, "cgit")
 	}
 	dir := shortDir(t)
-	repos := filepath.Join(dir, "srv")
+	repos = filepath.Join(dir, "srv")
 	makeRepository(t, filepath.Join(repos, "r.git"))
 	makeRepository(t, filepath.Join(repos, "pub", "log.git"))
 	rc := filepath.Join(dir, "cgitrc")
@@ -72,10 +73,17 @@ func TestPresetCgit(t *testing.T) {
 	}
 	socket := filepath.Join(dir, "fcgi")
 	helperProgram(t, socket, "fcgiwrap", "-c", "4", "-s", "unix:"+socket)
-	s := build(t, "include = [\"preset:cgit\"]\n", nginxtest.Options{Site: "cgit.conf", Replace: []string{
+	s = build(t, rules, nginxtest.Options{Site: "cgit.conf", Replace: []string{
 		"unix:/run/fcgiwrap.socket", "unix:" + socket, "GIT_PROJECT_ROOT  /srv/git;", "GIT_PROJECT_ROOT " + repos + "; fastcgi_param CGIT_CONFIG " + rc + ";",
 	}})
 	s.daemon.start()
+	return s, repos
+}
+
+// What people look at goes through, and is counted; beyond the limits it is refused, and programs go on.
+func TestPresetCgit(t *testing.T) {
+	t.Parallel()
+	s, repos := openCgit(t, "include = [\"preset:cgit\"]\n")
 
 	v := s.visitorFrom("127.0.0.1", append(firefox[:3:3], "Accept-Encoding: identity")...)
 	v.kept = true
