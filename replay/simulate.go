@@ -52,7 +52,7 @@ func newSimulation(c *config.Config, f *feed) (*simulation, error) {
 	s.bites = make([]*bite, 3*len(c.Meters))
 	s.part = f.has[head+config.HeaderAccept] || f.has[head+config.HeaderSecFetchDest]
 	s.referers = looksAt(c, "Referer")
-	s.find = newFinder(s.shape, s.strict, c)
+	s.find = newFinder(s.shape, s.strict, c, f.timed())
 	if f.timed() {
 		for k := range s.gates {
 			s.gates[k] = map[string]*gate{}

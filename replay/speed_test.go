@@ -134,7 +134,7 @@ func BenchmarkDecision(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	find := newFinder(shape{}, e, defaults(b, ""))
+	find := newFinder(shape{}, e, defaults(b, ""), false)
 	var q decide.Request
 	perCore(b, st.Size(), func() {
 		for i := range all {
