@@ -142,7 +142,9 @@ func count(name string) (n counted, err error) {
 	}
 	defer f.Close()
 	targets, addresses := map[string]int{}, map[string]int{}
-	for s := bufio.NewScanner(f); ; {
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<20)
+	for {
 		if !s.Scan() {
 			n.targets, n.addresses = len(targets), len(addresses)
 			return n, s.Err()
