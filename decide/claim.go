@@ -6,7 +6,7 @@ import "stile/config"
 // rule. Who owns the gates admits it, lets it wait or refuses it; see Verdict.AtGate.
 type Claim struct {
 	Gate string // its name
-	Rule string
+	Rule string // that the gate is of
 	Kind CallerKind
 	Key  uint64 // of the caller, as the meters know it
 	// MayProve tells whether a proof could be the answer to the request: a stranger who wants
@@ -16,17 +16,14 @@ type Claim struct {
 	NoWait bool
 }
 
-// Claim is what a request that is allowed by v owes a gate. ok is false if its rule has
-// none.
+// Claim is what a request that is allowed by v owes a gate. ok is false if none of the rules
+// that it falls under has one.
 func (p *Policy) Claim(r *Request, v Verdict) (c Claim, ok bool) {
-	if v.Action != Allow || v.rule <= 0 || v.policy != p.gen || int(v.rule) > len(p.rules) {
+	if v.Action != Allow || v.gated <= 0 || v.policy != p.gen || int(v.gated) > len(p.rules) {
 		return Claim{}, false
 	}
-	ru := &p.rules[v.rule-1]
-	if ru.gate == 0 {
-		return Claim{}, false
-	}
-	c = Claim{Gate: p.gates[ru.gate-1].Name, Rule: ru.name, NoWait: r.Header[config.HeaderSecPurpose] != ""}
+	ru, gated := &p.rules[v.rule-1], &p.rules[v.gated-1]
+	c = Claim{Gate: p.gates[gated.gate-1].Name, Rule: gated.name, NoWait: r.Header[config.HeaderSecPurpose] != ""}
 	c.Kind, c.Key = r.meteredAs(ru.level)
 	c.MayProve = c.Kind == Stranger && !ru.never
 	return c, true

@@ -86,7 +86,7 @@ func (p *Policy) decideAs(r *Request, f found, now int64) Verdict {
 		return v
 	}
 	v := p.judge(r, f.rule, f.points, now)
-	v.rule, v.policy = int16(f.rule)+1, p.gen
+	v.rule, v.gated, v.policy = int16(f.rule)+1, int16(f.gated)+1, p.gen
 	if f.rule >= 0 {
 		p.rules[f.rule].found.Add(1)
 	}

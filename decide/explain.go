@@ -127,7 +127,7 @@ func (p *Policy) Explain(r *Request, status int) []Step {
 	if v.Action == Allow && v.Reason != Rule && f.rule >= 0 {
 		p.explainMeters(r, &p.rules[f.rule], status, add)
 	}
-	if g := p.gateOf(f.rule); g != nil && v.Action == Allow {
+	if g := p.gateOf(f.gated); g != nil && v.Action == Allow {
 		add("11 gate", "%s", r.atGate(g, &p.rules[f.rule]))
 	}
 	add("verdict", "%s", p.verdict(v, f.rule))

@@ -7,8 +7,8 @@ import (
 )
 
 // readings is how many readings of a target are searched at most: nginx's and the others
-// (decide/path makes at most seven).
-const readings = 8
+// (decide/path makes at most eight).
+const readings = 9
 
 // target is the paths that a request may be about, one for each reading.
 type target struct {

@@ -12,7 +12,7 @@ import (
 
 // findPlainly is find by asking every rule about every reading.
 func (p *Policy) findPlainly(r *Request) found {
-	out := found{rule: -1, observed: -1, waits: -1}
+	out := found{rule: -1, gated: -1, observed: -1, waits: -1}
 	for k, reading := range append([]string{r.Path}, r.Alt...) {
 		var t target
 		t.read(&Request{Path: reading}, p.words)
@@ -32,8 +32,14 @@ func (p *Policy) findPlainly(r *Request) found {
 			if ru.observe {
 				continue
 			}
-			if out.rule < 0 || ru.strict > p.rules[out.rule].strict || ru.strict == p.rules[out.rule].strict && i < out.rule {
+			first := func(than int) bool {
+				return than < 0 || ru.strict > p.rules[than].strict || ru.strict == p.rules[than].strict && i < than
+			}
+			if first(out.rule) {
 				out.rule = i
+			}
+			if ru.gate != 0 && first(out.gated) {
+				out.gated = i
 			}
 			break
 		}
@@ -69,7 +75,7 @@ func TestIndexLeavesNothingOut(t *testing.T) {
 							if got.rule >= 0 {
 								kept++
 							}
-							if want := e.Policy().findPlainly(r); got.rule != want.rule || got.points != want.points {
+							if want := e.Policy().findPlainly(r); got.rule != want.rule || got.gated != want.gated || got.points != want.points {
 								t.Errorf("%s: %s %s %v: %v, without the index %v", name, method, target, header, got, want)
 							}
 						}

@@ -254,11 +254,11 @@ gate = "g"
 	f(googlebot, "192.0.2.1", "refuse;reason=gate;retry=600")
 	f(googlebot, "192.0.2.2", "challenge;level=1;reason=gate")
 	f(googlebot, "192.0.2.9", "refuse;reason=crawler;retry=10")
-	// A memo may know the rule from another request of that memory.
-	m := e.NewMemo(&config.Config{}, 8)
+	// A replay may know the rule from another request than the one that is in r.
+	found := e.Find(r)
 	for _, q := range []struct{ agent, want string }{{googlebot, "refuse"}, {firefox, "challenge"}} {
 		r.Agent, r.Addr, r.ID = q.agent, netip.MustParseAddr("192.0.2.3"), [16]byte{}
-		v := e.Policy().AskAtGate(r, e.DecideFound(r, m.Find(r), start))
+		v := e.Policy().AskAtGate(r, e.DecideFound(r, found, start))
 		if v.Action.String() != q.want {
 			t.Errorf("%.20s after another: %s, want %s", q.agent, v.Action, q.want)
 		}

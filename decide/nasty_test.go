@@ -61,3 +61,64 @@ func BenchmarkNasty(b *testing.B) {
 		})
 	}
 }
+
+// Dots and slashes that only some backends see do not lead out of an exemption's folder
+// either.
+func TestWideDotsLeadNowhere(t *testing.T) {
+	p := benchEngine(t, "include = [\"preset:forge\"]").Policy()
+	for _, target := range []string{
+		"/assets/%c0%ae%c0%ae/o/r/src/branch/main", "/assets/%e0%80%ae%e0%80%ae/o/r/src/branch/main", "/assets/%c0%ae%c0%ae%c0%afo/r/src/branch/main",
+		"/assets/%ef%bc%8e%ef%bc%8e/o/r/src/branch/main", "/assets/..%ef%bc%8fo/r/src/branch/main", "/assets/\xC0\xAE\xC0\xAE/o/r/src/branch/main",
+	} {
+		r, err := NewRequest("GET", target, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, rule := p.Classify(r); got != "meter expensive expensive-hour expensive-day" {
+			t.Errorf("%s: %s by %s", target, got, rule)
+		}
+	}
+}
+
+// A reading under a stricter rule without a gate does not lead past the gate of another.
+func TestAnotherReadingLeadsPastNoGate(t *testing.T) {
+	e := benchEngine(t, `include = []
+[[meter]]
+name = "m"
+window = "1m"
+stranger = 10
+[[gate]]
+name = "dear"
+budget = 8
+[[rule]]
+name = "git"
+path = "/git/**"
+do = "meter"
+meter = ["m"]
+proof = "never"
+gate = "dear"
+[[rule]]
+name = "pages"
+path = "/**"
+do = "meter"
+meter = ["m"]
+`)
+	for target, want := range map[string]string{"/git/x": "git", "/git%2Fx": "pages", "/x": "pages"} {
+		r, err := NewRequest("GET", target, "192.0.2.1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := e.Decide(r, start)
+		if got := e.Policy().RuleName(v); got != want {
+			t.Errorf("%s falls under %s, want %s", target, got, want)
+		}
+		c, ok := e.Policy().Claim(r, v)
+		if target == "/x" {
+			if ok {
+				t.Errorf("%s owes %s", target, c.Gate)
+			}
+		} else if !ok || c.Gate != "dear" || c.Rule != "git" {
+			t.Errorf("%s owes %q of %q, %v; want dear of git", target, c.Gate, c.Rule, ok)
+		}
+	}
+}

@@ -129,12 +129,13 @@ func (p *Policy) strictness(r *rule) uint64 {
 // found is what the rules say of a request.
 type found struct {
 	rule     int // the one that it falls under, -1: none
+	gated    int // the one whose gate it owes, -1: none
 	points   int // of suspicion
 	observed int // the first rule in observe mode that would have ended the search, -1: none
 	waits    int // the first rule that would have to know who a crawler is that is being looked up, -1: none
 }
 
-// find is the rule that a request falls under. Each reading of the target has its own
+// find is the rules that a request falls under. Each reading of the target has its own
 // first match, and the strictest of them counts; what a rule says about anything but the
 // path is asked once for all readings, so that a target with many of them costs little
 // more than any other.
@@ -142,7 +143,7 @@ func (p *Policy) find(r *Request) found {
 	var t target
 	t.read(r, p.words)
 	open, seen := uint(1)<<t.n-1, uint(0) // readings that are still searched; that an observing rule has met
-	out := found{rule: -1, observed: -1, waits: -1}
+	out := found{rule: -1, gated: -1, observed: -1, waits: -1}
 	r.looked.crawler, r.looked.place, r.looked.signed, r.looked.waits = false, false, false, false
 	var points [readings]int
 	class := classOf(r.Method)
@@ -188,9 +189,7 @@ func (p *Policy) find(r *Request) found {
 					}
 				}
 			default:
-				if out.rule < 0 || ru.strict > p.rules[out.rule].strict {
-					out.rule = i
-				}
+				p.fall(&out, i)
 				if open &^= hit; open == 0 {
 					out.points = slices.Max(points[:t.n])
 					return out
@@ -200,6 +199,19 @@ func (p *Policy) find(r *Request) found {
 	}
 	out.points = slices.Max(points[:t.n])
 	return out
+}
+
+// fall adds the rule that one more reading falls under. Of readings under rules that are
+// equally strict the first counts. The gate is that of the strictest rule that has one:
+// another reading must not lead past it.
+func (p *Policy) fall(f *found, rule int) {
+	strict := p.rules[rule].strict
+	if f.rule < 0 || strict > p.rules[f.rule].strict {
+		f.rule = rule
+	}
+	if p.rules[rule].gate != 0 && (f.gated < 0 || strict > p.rules[f.gated].strict) {
+		f.gated = rule
+	}
 }
 
 // RuleName is the name of the rule that a verdict of this policy, or of none, names.

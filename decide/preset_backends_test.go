@@ -2,6 +2,7 @@ package decide
 
 import (
 	"net/url"
+	slashes "path"
 	"slices"
 	"strings"
 
@@ -37,8 +38,15 @@ func see(method, target string) *sent {
 			a.paths = append(a.paths, p)
 		}
 	}
+	if p := lenient.Replace(decoded); p != decoded {
+		a.paths = append(a.paths, slashes.Clean(p))
+	}
 	return a
 }
+
+// lenient is what old decoders make of characters in more bytes than they need, and newer
+// ones of wide characters.
+var lenient = strings.NewReplacer("\xC0\xAE", ".", "\xC0\xAF", "/", "\xE0\x80\xAE", ".", "．", ".", "／", "/")
 
 func merge(p string) string {
 	for strings.Contains(p, "//") {

@@ -242,7 +242,7 @@ func (d *dressUp) try(serves backend, target string, page, exempt *config.Expect
 			r.Method = method
 			for _, c := range as {
 				c.put(r)
-				if found := d.policy.find(r).rule; found < 0 || !d.gates[found] {
+				if found := d.policy.find(r).gated; found < 0 || !d.gates[found] {
 					d.hole(r, target, page, exempt, header)
 				}
 			}
@@ -268,7 +268,7 @@ func targets(page, exempt string) (ts []string) {
 	paths := []string{pagePath}
 	add := func(ps ...string) { paths = append(paths, ps...) }
 	// By way of the exempt path, up, and down to the page; and the other way round.
-	for _, up := range []string{"/..", "/%2e%2e", "/.%2E", "/..;", "/..;x=y", "%2f..", "%2F%2e%2e", "%5c..", `\..`, "/./..", "//.."} {
+	for _, up := range []string{"/..", "/%2e%2e", "/.%2E", "/..;", "/..;x=y", "%2f..", "%2F%2e%2e", "%5c..", `\..`, "/./..", "//..", "/%c0%ae%c0%ae", "%c0%af%e0%80%ae.", "/%ef%bc%8e%ef%bc%8e", "..%ef%bc%8f"} {
 		add(exemptPath+strings.Repeat(up, depth(exemptPath))+pagePath, pagePath+strings.Repeat(up, depth(pagePath))+exemptPath)
 	}
 	for _, up := range []string{"/../", "/%2e%2e/", "/..;/", "/..%2f", `/..\`, "/..%5c"} {

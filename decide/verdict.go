@@ -61,6 +61,7 @@ type Verdict struct {
 	meter  int16  // index into the policy's meters plus one of the one that said no, 0: none
 	Retry  uint32 // of a refusal: seconds until it may be worth trying again
 	rule   int16  // index into the policy's rules plus one, 0: none
+	gated  int16  // the same of the one whose gate is owed
 	policy uint8  // generation of the policy that rule belongs to
 }
 

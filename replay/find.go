@@ -33,7 +33,7 @@ type request struct {
 type finder struct {
 	shape
 	memo     *memo
-	engine   *decide.Memo // asked for what memo has not
+	engine   *decide.Engine // asked for what memo has not
 	req      decide.Request
 	readings path.Readings
 	routes   *routeNames
@@ -44,7 +44,7 @@ type finder struct {
 }
 
 func newFinder(s shape, e *decide.Engine, c *config.Config, ordered bool) *finder {
-	return &finder{ordered: ordered, shape: s, memo: newMemo(c, s.look), engine: e.NewMemo(c, 1), routes: newRouteNames(), agents: agents{seed: maphash.MakeSeed()}, claimed: claimed{lookups: s.look}}
+	return &finder{ordered: ordered, shape: s, memo: newMemo(c, s.look), engine: e, routes: newRouteNames(), agents: agents{seed: maphash.MakeSeed()}, claimed: claimed{lookups: s.look}}
 }
 
 // all finds the rules of requests that follow one another, moves those that stile is asked

@@ -50,7 +50,7 @@ func plainly(t *testing.T, o Options) *Report {
 			r.claim = s.look.Crawler(r.agent, r.addr, r.at)
 		}
 		s.find.fill(&s.find.req, &r)
-		r.found = s.strict.NewMemo(o.Config, 1).Find(&s.find.req)
+		r.found = s.strict.Find(&s.find.req)
 		r.route = s.find.routes.of(r.path)
 		s.request(&r)
 	}

@@ -69,7 +69,7 @@ func Run(o Options) (*Report, error) {
 	}
 	go func() { failed <- f.read(full, empty, s.find, since, until, o.Progress) }()
 	for requests := range full {
-		s.demands.touch(requests)
+		s.touch(requests)
 		for i := range requests {
 			s.request(&requests[i])
 		}

@@ -83,7 +83,9 @@ var class = func() (c [256]uint8) {
 		}
 	}
 	c['/'], c['?'], c['#'] = slash, question, hash
-	c['%'], c[';'], c['\\'] = oddPath, oddPath, oddPath
+	for _, b := range []byte("%;\\\xC0\xC1\xE0\xE2\xEF\xF0") {
+		c[b] = oddPath
+	}
 	return c
 }()
 

@@ -121,6 +121,20 @@ func TestTricks(t *testing.T) {
 	f("/%2525", "/%25", "/%")
 	f("/100%25", "/100%")
 
+	// Dots and slashes in more bytes than they need, and wide ones.
+	f("/a/%c0%ae%c0%ae/b", "/a/\xC0\xAE\xC0\xAE/b", "/b")
+	f("/a/\xC0\xAE\xC0\xAE\xC0\xAFb", "/a/\xC0\xAE\xC0\xAE\xC0\xAFb", "/b")
+	f("/a/%e0%80%ae%e0%80%ae%e0%80%afb", "/a/\xE0\x80\xAE\xE0\x80\xAE\xE0\x80\xAFb", "/b")
+	f("/a/%f0%80%80%ae%f0%80%80%ae/b", "/a/\xF0\x80\x80\xAE\xF0\x80\x80\xAE/b", "/b")
+	f("/a/%ef%bc%8e%ef%bc%8e%ef%bc%8fb", "/a/．．／b", "/b")
+	f("/a/..%e2%88%95b", "/a/..∕b", "/b")
+	f("/a/..%e2%88%96b", "/a/..∖b", "/b")
+	f("/a/..%c1%9cb", "/a/..\xC1\x9Cb", "/b")
+	f("/%ef%bd%93rc", "/ｓrc", "/src")
+	f("/a/%c0", "/a/\xC0")
+	f("/a/%c0/%e0%80/%ef%bc", "/a/\xC0/\xE0\x80/\xEF\xBC")
+	f("/%e2%82%ac%e0%a4%95%ef%bc%80", "/€क\uFF00")
+
 	// Above the root nginx answers 400, others stay there.
 	f("/a/..;/..;/..;/heavy", "/a/..;/..;/..;/heavy", "/heavy")
 	f("/;", "/;", "/")

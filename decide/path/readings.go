@@ -6,6 +6,7 @@ import "bytes"
 type server struct {
 	keep      bool // leaves %2F and %5C encoded
 	twice     bool // decodes what is still encoded after decoding
+	narrow    bool // takes characters in more bytes than they need, and wide ones, for ASCII
 	backslash bool // takes a backslash for a slash
 	params    bool // drops ";x=y" from a segment
 	merge     bool // takes several slashes for one
@@ -25,6 +26,7 @@ const (
 	params                      // ; or %3B
 	merged                      // several slashes in a row
 	dotted                      // a segment "." or ".."
+	wide                        // a byte that may begin what narrow reads as ASCII
 )
 
 var nginx = server{merge: true, resolve: true}
@@ -48,6 +50,9 @@ var servers = [...]server{
 	{backslash: true, merge: true, resolve: true, differs: backslash},
 	// A second decoding, by a proxy in between or by the program itself.
 	{twice: true, backslash: true, params: true, merge: true, resolve: true, differs: percent | backslash | params},
+	// Lenient decoders of UTF-8 (Tomcat before 6.0.18, IIS 5: "%c0%ae" is a dot), and
+	// programs that map full-width characters to ASCII (Unicode's NFKC, Windows' best fit).
+	{narrow: true, backslash: true, params: true, merge: true, resolve: true, differs: wide},
 }
 
 // read fills r from a path and a query as they were sent. The path is empty or begins
@@ -84,8 +89,11 @@ func (r *Readings) readOthers(raw string, seen trait) {
 		// earlier ones stay where they are, in the old one.
 		start := len(r.buf)
 		r.buf, _, _ = decode(r.buf, raw, s.keep)
-		if s.twice {
+		switch {
+		case s.twice:
 			r.buf = r.buf[:start+decodeAgain(r.buf[start:])]
+		case s.narrow:
+			r.buf = r.buf[:start+narrow(r.buf[start:])]
 		}
 		if len(r.buf) == start {
 			r.buf = append(r.buf, '/')
@@ -142,6 +150,8 @@ func decode(dst []byte, raw string, keep bool) (_ []byte, seen trait, ok bool) {
 			seen |= backslash
 		case ';':
 			seen |= params
+		case 0xC0, 0xC1, 0xE0, 0xE2, 0xEF, 0xF0:
+			seen |= wide
 		}
 		dst = append(dst, c)
 	}
@@ -164,6 +174,49 @@ func decodeAgain(b []byte) int {
 		w++
 	}
 	return w
+}
+
+// narrow replaces in place whatever stands for an ASCII character and is none, and says how
+// much is left: UTF-8 in two to four bytes where one would do, the full-width forms (U+FF01
+// to U+FF5E), and what looks like a slash or a backslash (U+2044, U+2215, U+2216).
+func narrow(b []byte) int {
+	w := 0
+	for i := 0; i < len(b); {
+		c, n := narrowAt(b[i:])
+		b[w] = c
+		w, i = w+1, i+n
+	}
+	return w
+}
+
+// narrowAt is the first character of b if it stands for one of ASCII, or else its first
+// byte, and how many bytes that takes.
+func narrowAt(b []byte) (c byte, n int) {
+	follows := func(n int) bool { // n bytes that go on with a character
+		for i := 1; i <= n; i++ {
+			if i >= len(b) || b[i]&0xC0 != 0x80 {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case b[0]&^1 == 0xC0 && follows(1):
+		return b[0]&1<<6 | b[1]&0x3F, 2
+	case b[0] == 0xE0 && follows(2) && b[1]&^1 == 0x80:
+		return b[1]&1<<6 | b[2]&0x3F, 3
+	case b[0] == 0xF0 && follows(3) && b[1] == 0x80 && b[2]&^1 == 0x80:
+		return b[2]&1<<6 | b[3]&0x3F, 4
+	case b[0] == 0xEF && follows(2) && b[1] == 0xBC && b[2] > 0x80:
+		return b[2] - 0x60, 3
+	case b[0] == 0xEF && follows(2) && b[1] == 0xBD && b[2] < 0x9F:
+		return b[2] - 0x20, 3
+	case b[0] == 0xE2 && follows(2) && (b[1] == 0x81 && b[2] == 0x84 || b[1] == 0x88 && b[2] == 0x95):
+		return '/', 3
+	case b[0] == 0xE2 && follows(2) && b[1] == 0x88 && b[2] == 0x96:
+		return '\\', 3
+	}
+	return b[0], 1
 }
 
 // unhex is the byte that the encoding at s[i:] stands for.
