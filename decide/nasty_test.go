@@ -87,6 +87,7 @@ func TestAnotherReadingLeadsPastNoGate(t *testing.T) {
 name = "m"
 window = "1m"
 stranger = 10
+pass = 10
 [[gate]]
 name = "dear"
 budget = 8
