@@ -157,6 +157,11 @@ func (p *Policy) charge(r *Request, ru *rule, except int, now int64) (Verdict, b
 	by := payer{part: r.part()}
 	by.kind, by.key = r.meteredAs(ru.level)
 	by.waited = by.kind == Holder && r.Caller.Level == 1
+	if len(ru.meters) > 1 {
+		for _, i := range ru.meters {
+			p.meters[i].prefetch(r, &by)
+		}
+	}
 	for n, i := range ru.meters {
 		if except >= 0 && slices.Contains(p.rules[except].meters, i) {
 			continue

@@ -147,3 +147,7 @@ func (t *Table) Place(key uint64) *uint64 {
 	b, _ := t.entries.At(key)
 	return &b[0].Key
 }
+
+// Prefetch has a key's place on its way from memory: for who looks at several tables, one
+// after the other, so that he waits once.
+func (t *Table) Prefetch(key uint64) { t.entries.Prefetch(key) }

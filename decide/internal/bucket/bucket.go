@@ -61,6 +61,10 @@ func (t *Table) At(key uint64) (*Bucket, *sync.Mutex) {
 	return &t.buckets[i], &t.locks[i&uint64(len(t.locks)-1)].Mutex
 }
 
+// Prefetch has the bucket of a key on its way when At is called a moment later: a table is
+// far larger than the caches, and a look at it takes longer than the rest of what is done.
+func (t *Table) Prefetch(key uint64) { prefetch(&t.buckets[key&uint64(len(t.buckets)-1)]) }
+
 // Cap is the number of entries.
 func (t *Table) Cap() int { return len(t.buckets) * len(Bucket{}) }
 

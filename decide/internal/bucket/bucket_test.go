@@ -121,3 +121,16 @@ func TestAge(t *testing.T) {
 		t.Error("the age is wrong when ticks begin again at 0")
 	}
 }
+
+// A hint changes nothing, for any key.
+func TestPrefetch(t *testing.T) {
+	tb := New(100)
+	b, _ := tb.At(7)
+	b[1] = Entry{Key: 7, N: 3}
+	for _, key := range []uint64{0, 7, 1 << 63, ^uint64(0)} {
+		tb.Prefetch(key)
+	}
+	if e := b.Find(7); e == nil || e.N != 3 {
+		t.Error("an entry is lost")
+	}
+}
