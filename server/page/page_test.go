@@ -387,9 +387,9 @@ func TestPlain(t *testing.T) {
 	f(false, "too-many-requests", 17, "too-many-requests; try again in 17 s\n")
 	f(false, ProofRequired, 60, "proof-required: open this address in a web browser; try again in 60 s\n")
 	f(false, "a\r\nb\x1b[2J", -1, "ab[2J\n")
-	f(true, "busy", 0, "{\"error\":\"busy\"}\n")
-	f(true, "busy", 17, "{\"error\":\"busy\",\"retry\":17}\n")
-	f(true, "\"</script>\u2028\xff", 0, "{\"error\":\"\\\"\\u003c/script\\u003e\\u2028\\ufffd\"}\n")
+	f(true, "busy", 0, `{"error":"busy","message":"busy"}`+"\n")
+	f(true, "busy", 17, `{"error":"busy","message":"busy; try again in 17 s","retry":17}`+"\n")
+	f(true, "\"</script>\u2028\xff", 0, `{"error":"\"\u003c/script\u003e\u2028\ufffd","message":"\"\u003c/script\u003e\u2028\ufffd"}`+"\n")
 }
 
 // Every language has every word, and no word that is another's by mistake.
