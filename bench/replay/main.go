@@ -46,6 +46,8 @@ func run(logs []string) error {
 				return err
 			}
 			defer os.RemoveAll(dir)
+		} else if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
 		}
 		var err error
 		if logs, err = makeLogs(dir); err != nil {
