@@ -1,7 +1,5 @@
 package decide
 
-import "stile/network"
-
 // Found is what the rules say of a request: for who decides about many of the same, a
 // replay, and remembers it. It is good for all engines of one configuration, as long as
 // they are not reloaded.
@@ -18,23 +16,16 @@ func (e *Engine) DecideFound(r *Request, f Found, now int64) Verdict {
 	return e.policy.Load().decideAs(r, f.found, now)
 }
 
-// AppendCounters appends where in memory the counters begin in which a stranger from a
-// network is counted whose request falls under f: who decides about many requests has
-// these come from memory side by side, not one after the other. It looks at none of them.
-// Those that it leaves out (by segments, or of who has proven something) cost their time.
-// Whoever looks must be the only one to decide.
-func (e *Engine) AppendCounters(dst []*uint64, f Found, from network.Network) []*uint64 {
+// Prefetch has what a stranger's request is counted in, if it falls under f, on its way from
+// memory: who decides about many has this done for some of them ahead, and waits once. It
+// looks at the network, and for meters by segments at the path.
+func (e *Engine) Prefetch(r *Request, f Found) {
 	if f.rule < 0 {
-		return dst
+		return
 	}
 	p := e.policy.Load()
-	around := uint64(from.Wider()[0])
+	by := payer{kind: Stranger, key: uint64(r.From)}
 	for _, i := range p.rules[f.rule].meters {
-		m := &p.meters[i]
-		if m.limit[Stranger] > 0 && m.per.Caller && len(m.per.Segments) == 0 {
-			// As keyOf and wideKey have it.
-			dst = append(dst, m.stranger.Place(mix(m.seed, uint64(from))), m.wide.Place(mix(m.seed, around)))
-		}
+		p.meters[i].prefetch(r, &by)
 	}
-	return dst
 }

@@ -35,37 +35,21 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestAppendCounters: they are those that a decision then counts in.
-func TestAppendCounters(t *testing.T) {
-	cfg, err := config.Parse("found.toml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+// A hint changes no count, and allocates nothing.
+func TestPrefetchCountsNothing(t *testing.T) {
+	e := benchEngine(t, "")
 	r, err := NewRequest("GET", "/search?q=a", "192.0.2.1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := e.Find(r)
-	places := e.AppendCounters(nil, f, r.From)
-	if len(places) < 4 {
-		t.Fatalf("%d places: the rule has two meters for strangers at least", len(places))
-	}
-	for i, p := range places {
-		if *p != 0 {
-			t.Errorf("place %d is in use", i)
-		}
-	}
-	e.DecideFound(r, f, start)
-	for i, p := range places {
-		if *p == 0 {
-			t.Errorf("place %d was not counted in", i)
-		}
-	}
-	if n := testing.AllocsPerRun(100, func() { places = e.AppendCounters(places[:0], f, r.From) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { e.Prefetch(r, f) }); n > 0 {
 		t.Errorf("%g allocations", n)
 	}
+	e.Prefetch(r, Found{found{rule: -1}})
+	e.Policy().Tables(start, func(name string, used, _ int) {
+		if used != 0 {
+			t.Errorf("%d in the table %s", used, name)
+		}
+	})
 }

@@ -35,7 +35,6 @@ type simulation struct {
 	late, back       int64                 // see Skipped
 	mostBack         time.Duration
 	everyone         distinct
-	counters         []*uint64 // of touch
 }
 
 func newSimulation(c *config.Config, f *feed) (*simulation, error) {
@@ -87,15 +86,12 @@ func (s *simulation) identify(r *request) {
 // everything that is, this saves the most (BenchmarkReplay: 20 %).
 func (s *simulation) touch(requests []request) {
 	s.demands.touch(requests)
-	s.counters = s.counters[:0]
+	q := &s.req
 	for i := range requests {
-		s.counters = s.strict.AppendCounters(s.counters, requests[i].found, requests[i].from)
+		r := &requests[i]
+		q.From, q.Path = r.from, r.path
+		s.strict.Prefetch(q, r.found)
 	}
-	sum := uint64(0)
-	for _, c := range s.counters {
-		sum += *c
-	}
-	s.demands.sum += sum
 }
 
 // request is one request of the log.

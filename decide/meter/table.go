@@ -141,13 +141,6 @@ func need(e *bucket.Entry, tick, long uint32) uint64 {
 	return uint64(e.N)<<32 | uint64(long-age)
 }
 
-// Place is where in memory a key's bucket begins: to have it fetched ahead. What is there
-// may change at any time unless the caller is the only one to use the table.
-func (t *Table) Place(key uint64) *uint64 {
-	b, _ := t.entries.At(key)
-	return &b[0].Key
-}
-
 // Prefetch has a key's place on its way from memory: for who looks at several tables, one
 // after the other, so that he waits once.
 func (t *Table) Prefetch(key uint64) { t.entries.Prefetch(key) }
