@@ -19,11 +19,16 @@ type Claim struct {
 // Claim is what a request that is allowed by v owes a gate. ok is false if none of the rules
 // that it falls under has one.
 func (p *Policy) Claim(r *Request, v Verdict) (c Claim, ok bool) {
-	if v.Action != Allow || v.gated <= 0 || v.policy != p.gen || int(v.gated) > len(p.rules) {
+	i, ok := p.Rule(v)
+	if !ok || v.Action != Allow || int(v.gated) > len(p.rules) {
 		return Claim{}, false
 	}
-	ru, gated := &p.rules[v.rule-1], &p.rules[v.gated-1]
-	c = Claim{Gate: p.gates[gated.gate-1].Name, Rule: gated.name, NoWait: r.Header[config.HeaderSecPurpose] != ""}
+	g := p.gateOf(int(v.gated) - 1)
+	if g == nil {
+		return Claim{}, false
+	}
+	ru := &p.rules[i]
+	c = Claim{Gate: g.Name, Rule: p.rules[v.gated-1].name, NoWait: r.Header[config.HeaderSecPurpose] != ""}
 	c.Kind, c.Key = r.meteredAs(ru.level)
 	c.MayProve = c.Kind == Stranger && !ru.never
 	return c, true

@@ -216,10 +216,10 @@ func (p *Policy) fall(f *found, rule int) {
 
 // RuleName is the name of the rule that a verdict of this policy, or of none, names.
 func (p *Policy) RuleName(v Verdict) string {
-	if v.rule <= 0 || v.policy != p.gen || int(v.rule) > len(p.rules) {
-		return ""
+	if i, ok := p.Rule(v); ok {
+		return p.rules[i].name
 	}
-	return p.rules[v.rule-1].name
+	return ""
 }
 
 // Len is how many rules there are.
