@@ -43,7 +43,6 @@ func TestNoAllocations(t *testing.T) {
 	})
 	f("the state", func() {
 		g.Stats(now)
-		g.Pressure(now)
 	})
 	c, l, line := NewCosts(1024, Cost{}), Line{}, []byte(goodLine)
 	c.Teach(1, 1, Cost{1, 1}, now)

@@ -37,17 +37,3 @@ func (g *Gate) Stats(now int64) Stats {
 	g.mu.Unlock()
 	return s
 }
-
-// Pressure is how full the queue is or how long its head has waited, whichever is more,
-// in per cent of what there may be.
-func (g *Gate) Pressure(now int64) int {
-	g.mu.Lock()
-	now = g.time(now)
-	percent := int64(0)
-	if l := g.waiting.first; l != nil {
-		waited := now - l.since
-		percent = min(100, max(int64(g.waiting.n)*100/int64(max(g.o.Queue, 1)), waited*100/int64(max(g.o.Wait, 1))))
-	}
-	g.mu.Unlock()
-	return int(percent)
-}

@@ -537,35 +537,6 @@ func TestClockSteps(t *testing.T) {
 	s.inFlight(0)
 }
 
-func TestPressure(t *testing.T) {
-	s := play(t, Options{Budget: 1, Queue: 10})
-	f := func(want int) {
-		t.Helper()
-		if got := s.g.Pressure(s.now); got != want {
-			t.Errorf("pressure is %d, want %d", got, want)
-		}
-	}
-	f(0)
-	s.cost("a", 1, Admitted)
-	f(0)
-	for i := range 3 {
-		s.cost(fmt.Sprint(i), 1, Waiting)
-	}
-	f(30)
-	s.later(15 * time.Second)
-	f(75)
-	s.later(4 * time.Second)
-	f(95)
-	for i := 3; i < 10; i++ {
-		s.cost(fmt.Sprint(i), 1, Waiting)
-	}
-	f(100)
-	s.later(10 * time.Second)
-	f(70)
-	s.later(time.Hour)
-	f(0)
-}
-
 func TestOptions(t *testing.T) {
 	good := Options{Budget: 1, Queue: 1, Wait: 1, Lease: 1}
 	if _, err := New(good); err != nil {

@@ -260,9 +260,6 @@ func (s *Server) inForce() string {
 	return text
 }
 
-// Handler is the whole of the daemon's nginx side, for tests and embedding.
-func (s *Server) Handler() fasthttp.RequestHandler { return s.handle }
-
 func (s *Server) fasthttpServer(h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:               h,

@@ -89,13 +89,6 @@ func (l *LeaseLog) Wait(want int) (lines []LeaseLine) {
 	return lines
 }
 
-// Reset forgets the lines so far.
-func (l *LeaseLog) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = nil
-}
-
 // Stop closes the socket. Its name stays, as when a daemon has been killed. Calling it again does nothing.
 func (l *LeaseLog) Stop() {
 	_ = l.conn.Close()

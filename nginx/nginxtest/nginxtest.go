@@ -112,9 +112,6 @@ func (n *Nginx) Addr(port int) string {
 	return addr
 }
 
-// PID is the process id of nginx's master process.
-func (n *Nginx) PID() int { return n.cmd.Process.Pid }
-
 // Errors is the error log so far, from level info up.
 func (n *Nginx) Errors() string { return n.read("error.log") }
 
