@@ -192,31 +192,33 @@ func narrow(b []byte) int {
 // narrowAt is the first character of b if it stands for one of ASCII, or else its first
 // byte, and how many bytes that takes.
 func narrowAt(b []byte) (c byte, n int) {
-	follows := func(n int) bool { // n bytes that go on with a character
-		for i := 1; i <= n; i++ {
-			if i >= len(b) || b[i]&0xC0 != 0x80 {
-				return false
-			}
-		}
-		return true
-	}
 	switch {
-	case b[0]&^1 == 0xC0 && follows(1):
+	case b[0]&^1 == 0xC0 && goesOn(b, 1):
 		return b[0]&1<<6 | b[1]&0x3F, 2
-	case b[0] == 0xE0 && follows(2) && b[1]&^1 == 0x80:
+	case b[0] == 0xE0 && goesOn(b, 2) && b[1]&^1 == 0x80:
 		return b[1]&1<<6 | b[2]&0x3F, 3
-	case b[0] == 0xF0 && follows(3) && b[1] == 0x80 && b[2]&^1 == 0x80:
+	case b[0] == 0xF0 && goesOn(b, 3) && b[1] == 0x80 && b[2]&^1 == 0x80:
 		return b[2]&1<<6 | b[3]&0x3F, 4
-	case b[0] == 0xEF && follows(2) && b[1] == 0xBC && b[2] > 0x80:
+	case b[0] == 0xEF && goesOn(b, 2) && b[1] == 0xBC && b[2] > 0x80:
 		return b[2] - 0x60, 3
-	case b[0] == 0xEF && follows(2) && b[1] == 0xBD && b[2] < 0x9F:
+	case b[0] == 0xEF && goesOn(b, 2) && b[1] == 0xBD && b[2] < 0x9F:
 		return b[2] - 0x20, 3
-	case b[0] == 0xE2 && follows(2) && (b[1] == 0x81 && b[2] == 0x84 || b[1] == 0x88 && b[2] == 0x95):
+	case b[0] == 0xE2 && goesOn(b, 2) && (b[1] == 0x81 && b[2] == 0x84 || b[1] == 0x88 && b[2] == 0x95):
 		return '/', 3
-	case b[0] == 0xE2 && follows(2) && b[1] == 0x88 && b[2] == 0x96:
+	case b[0] == 0xE2 && goesOn(b, 2) && b[1] == 0x88 && b[2] == 0x96:
 		return '\\', 3
 	}
 	return b[0], 1
+}
+
+// goesOn tells whether n bytes behind the first of b go on with a character.
+func goesOn(b []byte, n int) bool {
+	for i := 1; i <= n; i++ {
+		if i >= len(b) || b[i]&0xC0 != 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // unhex is the byte that the encoding at s[i:] stands for.
