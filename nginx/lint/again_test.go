@@ -27,6 +27,8 @@ func TestRewrites(t *testing.T) {
 
 	// It is in the way.
 	f("rewrite ^ /index.php last;", moved("rewrite ^ /index.php last", "/index.php"))
+	f("rewrite ^ /sites/$host$uri;", moved("rewrite ^ /sites/$host$uri", "/sites/$host/.stile/check"))
+	f("rewrite ^ $kind last;", moved("rewrite ^ $kind last", "$kind"))
 	f("rewrite ^(.*)$ /x$1;", moved("rewrite ^(.*)$ /x$1", "/x/.stile/check"))
 	f("rewrite ^/(.*)$ /x;\nrewrite ^/x$ /y break;", moved("rewrite ^/(.*)$ /x", "/x")+moved("rewrite ^/x$ /y break", "/y"))
 	f("if (!-e $request_filename) { rewrite ^(.*)$ /index.php?q=$1 last; }", moved("rewrite ^(.*)$ /index.php?q=$1 last", "/index.php"))

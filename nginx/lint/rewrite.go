@@ -172,7 +172,7 @@ func redirects(d *directive) bool {
 	return flag == "redirect" || flag == "permanent" || strings.HasPrefix(to, "http://") || strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "$scheme")
 }
 
-// text puts the values of variables in, where they are known.
+// text puts the values of variables in, where they are known, and leaves the others as they are written.
 func (p *phase) text(s string) (out string, known bool) {
 	known = true
 	out = variableInText.ReplaceAllStringFunc(s, func(v string) string {
@@ -186,9 +186,11 @@ func (p *phase) text(s string) (out string, known bool) {
 		if text, ok := p.captured(name); ok {
 			return text
 		}
-		text, ok := p.texts["$"+name]
-		known = known && ok
-		return text
+		if text, ok := p.texts["$"+name]; ok {
+			return text
+		}
+		known = false
+		return v
 	})
 	return out, known
 }
