@@ -33,11 +33,7 @@ func New(t testing.TB, records ...string) *Zone {
 		key := strings.ToLower(rr.Header().Name)
 		z.records[key] = append(z.records[key], rr)
 	}
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	streams, err := net.Listen("tcp", packets.LocalAddr().String())
+	streams, packets, err := listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +50,21 @@ func New(t testing.TB, records ...string) *Zone {
 		})
 	}
 	return z
+}
+
+// listen opens one port for streams and for packets. A port that is free for the one may be
+// taken for the other, by any program's connection.
+func listen() (streams net.Listener, packets net.PacketConn, err error) {
+	for range 100 {
+		if streams, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, nil, err
+		}
+		if packets, err = net.ListenPacket("udp", streams.Addr().String()); err == nil {
+			return streams, packets, nil
+		}
+		streams.Close()
+	}
+	return nil, nil, err
 }
 
 // Silence makes it never answer about a name.
