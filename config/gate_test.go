@@ -202,8 +202,8 @@ func TestGateReplacesPresets(t *testing.T) {
 		for _, r := range c.Rules {
 			gated += r.Gate
 		}
-		if gated != 2 {
-			t.Errorf("%s: %d of the preset's rules have gate 1, want 2", text, gated)
+		if gated != 6 {
+			t.Errorf("%s: %d of the preset's rules have gate 1, want 6", text, gated)
 		}
 	}
 }

@@ -76,6 +76,7 @@ func TestGenericBudgets(t *testing.T) {
 		"assets 1m: 1200 1200 1200 0",
 		"machines 1m: 600 600 600 0",
 		"git-heads 1m: 600 600 600 0",
+		"either 1m: 60 120 120 300",
 		"crawlers 1m: 300 600 600 1200",
 		"fetchers 1m: 60 600 600 300",
 	}
@@ -91,8 +92,8 @@ func TestGenericBudgets(t *testing.T) {
 		t.Errorf("gate %+v, want %+v", g, want)
 	}
 	for _, r := range c.Rules {
-		// What the meters of expensive pages count, and nothing else, waits for a place.
-		if expensive := slices.ContainsFunc(r.Meters, func(i int) bool { return c.Meters[i].Name == "expensive" }); expensive != (r.Gate == 1) {
+		// What the meters of expensive pages count, and what may be one, waits for a place, and nothing else.
+		if expensive := slices.ContainsFunc(r.Meters, func(i int) bool { return c.Meters[i].Name == "expensive" || c.Meters[i].Name == "either" }); expensive != (r.Gate == 1) {
 			t.Errorf("rule %q: meters %v and gate %d", r.Name, r.Meters, r.Gate)
 		}
 		// Exempt never means free: only what must always be reached is not counted.
@@ -100,7 +101,7 @@ func TestGenericBudgets(t *testing.T) {
 			t.Errorf("rule %q: %s", r.Name, r.Do)
 		}
 		classed := slices.ContainsFunc(r.Meters, func(i int) bool {
-			return slices.Contains([]string{"assets", "machines", "git-heads"}, c.Meters[i].Name)
+			return slices.Contains([]string{"assets", "machines", "git-heads", "either"}, c.Meters[i].Name)
 		})
 		if classed && r.Proof != Never {
 			t.Errorf("rule %q: its clients cannot prove anything, but it may ask for a proof", r.Name)

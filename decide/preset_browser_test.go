@@ -55,4 +55,3 @@ func (p *Policy) unbounded(f found) bool {
 	}
 	return ru.never || ru.do == config.Allow
 }
-
