@@ -27,7 +27,8 @@ func Route(seed uint64, gate, rule string) uint32 {
 // Path is the key of what was asked for. The query is part of it: of one page with another
 // query the cost is not known, and who asks cheaply by one must not teach that the other is
 // cheap. For the same reason so is what a backend may choose a smaller answer by, or read as
-// another path: with status 200, too.
+// another path: with status 200, too. What a form asks for stands in its body: an empty
+// search by GET says nothing of one by POST.
 func Path(seed uint64, route uint32, r *decide.Request) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(seed ^ uint64(route))
@@ -35,6 +36,10 @@ func Path(seed uint64, route uint32, r *decide.Request) uint64 {
 	d.WriteString(r.Path)
 	d.Write([]byte{0})
 	d.WriteString(r.Query)
+	if r.Method != "GET" && r.Method != "HEAD" {
+		d.Write([]byte{0, 0xfe})
+		d.WriteString(r.Method)
+	}
 	for _, h := range Headers {
 		if v := r.Header[h]; v != "" {
 			d.Write([]byte{0, byte(h)})

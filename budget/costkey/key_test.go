@@ -23,6 +23,8 @@ func TestPath(t *testing.T) {
 		"cut":      func(r *decide.Request) { r.Path, r.Query = "/a/", "bq=1" },
 		"reading":  func(r *decide.Request) { r.Alt = []string{"/c"} },
 		"readings": func(r *decide.Request) { r.Alt = []string{"/c", "/d"} },
+		"a form":   func(r *decide.Request) { r.Method = "POST" },
+		"a change": func(r *decide.Request) { r.Method = "PUT" },
 	}
 	for _, h := range Headers {
 		different[config.Headers[h]] = func(r *decide.Request) { r.Header[h] = "1" }
@@ -40,6 +42,7 @@ func TestPath(t *testing.T) {
 	}
 	for _, same := range []func(r *decide.Request){
 		func(r *decide.Request) { r.Agent = "y" },
+		func(r *decide.Request) { r.Method = "HEAD" },
 		func(r *decide.Request) { r.Header[config.HeaderAcceptLanguage] = "de" },
 		func(r *decide.Request) { r.Header[config.HeaderReferer] = "https://www.example.org/" },
 	} {
