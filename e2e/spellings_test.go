@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,8 +12,8 @@ import (
 )
 
 // spellings asks the program behind a preset for addresses. Whatever it answers with a page that is dear, the preset
-// has to hold for expensive; least is how many of those there must be for the test to try anything.
-func (s *site) spellings(preset string, dear *regexp.Regexp, least int, targets []string) {
+// has to hold for expensive; those must be one in five at least, or the test tries little.
+func (s *site) spellings(preset string, dear *regexp.Regexp, targets []string) {
 	s.t.Helper()
 	c, err := config.Parse("test.toml", fmt.Appendf(nil, "include = [\"preset:%s\"]\n", preset))
 	if err != nil {
@@ -48,19 +49,39 @@ func (s *site) spellings(preset string, dear *regexp.Regexp, least int, targets 
 			s.t.Errorf("%s: %q by rule %q, and %s answers with %.60s", target, verdict, rule, preset, what)
 		}
 	}
-	if s.t.Logf("%d of %d addresses get something dear", found, len(targets)); found < least {
-		s.t.Errorf("only %d of %d addresses get something dear: the test tries little", found, len(targets))
+	if s.t.Logf("%d of %d addresses get something dear", found, len(targets)); 5*found < len(targets) {
+		s.t.Error("fewer than one in five: the test tries little")
 	}
 }
 
-// oneIn is one in n of a list, at another place in each twenty: of each kind some. All would take minutes.
-func oneIn(n int, all []string) (some []string) {
-	for i, x := range all {
-		if (i+i/20)%n == 0 {
-			some = append(some, x)
+// each is for whoever has changed a preset's rules: go test -run Spellings ./e2e -each 99 asks for all, some minutes long.
+var each = flag.Int("each", 0, "how many addresses of each kind of spelling are asked for (default: each test's own number)")
+
+// perKind is n addresses of each kind of spelling. Of one kind they are other ones than of the kind before, so that every
+// way of asking is among them.
+func perKind(n int, kinds [][]string) (out []string) {
+	if *each > 0 {
+		n = *each
+	}
+	for i, all := range kinds {
+		n := min(n, len(all))
+		for k := range n {
+			out = append(out, all[(i+k*len(all)/n)%len(all)])
 		}
 	}
-	return some
+	return out
+}
+
+// questions is each of a list behind each beginning of an address: a kind is one of them everywhere.
+func questions(list, before []string) (kinds [][]string) {
+	for _, q := range list {
+		var kind []string
+		for _, b := range before {
+			kind = append(kind, b+q)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds
 }
 
 // C030, C025: MediaWiki itself is asked in every spelling that a client may think of. Whatever it answers with a
@@ -68,7 +89,7 @@ func oneIn(n int, all []string) (some []string) {
 func TestWikiSpellings(t *testing.T) {
 	t.Parallel()
 	s := openWiki(t, "include = [\"preset:wiki\"]\nmode = \"observe\"\n")
-	var targets []string
+	var kinds [][]string
 	titles := []string{
 		"Special:RecentChanges", "special:recentchanges", "SPECIAL%3ARecentChanges", "Special%3aRecentChanges", "_Special:RecentChanges", "%20Special:RecentChanges", "Special_:RecentChanges",
 		"Special:_RecentChanges", ":Special:RecentChanges", "Special%EF%BC%9ARecentChanges", "Spe%E2%80%8Ecial:RecentChanges", "Spe%C2%ADcial:RecentChanges", "Special%26%2358%3BRecentChanges",
@@ -77,27 +98,22 @@ func TestWikiSpellings(t *testing.T) {
 		"Main_Page%2F..%2FSpecial:RecentChanges", "%EF%BB%BFSpecial:RecentChanges", "%C2%A0Special:RecentChanges", "%E3%80%80Special:RecentChanges", "Special:Export/Main_Page", "MediaWiki:Common.css", "-",
 	}
 	for _, title := range titles {
-		targets = append(targets, "/wiki/"+title, "/w/index.php?title="+title, "/w/index.php/"+title, "/?title="+title, "/w/?title="+title, "/wiki/?title="+title, "/w/index.php?x&title="+title,
-			"/w/index.php?title=Main_Page&title="+title, "/w/index.php?title="+title+"&title=Main_Page", "/w/index.php?title="+title+"&go-get=1", "/w/index.php?TITLE="+title, "/w/index.php?title[]="+title,
-			"/wiki/Main_Page/"+title, "/wiki//"+title, "/wiki/./"+title, "/wiki/%2e/"+title, "/w/index.php/Main_Page/../"+title, "/index.php?title="+title, "/w/index.php?%74itle="+title)
+		kinds = append(kinds, []string{"/wiki/" + title, "/w/index.php?title=" + title, "/w/index.php/" + title, "/?title=" + title, "/w/?title=" + title, "/wiki/?title=" + title, "/w/index.php?x&title=" + title,
+			"/w/index.php?title=Main_Page&title=" + title, "/w/index.php?title=" + title + "&title=Main_Page", "/w/index.php?title=" + title + "&go-get=1", "/w/index.php?TITLE=" + title, "/w/index.php?title[]=" + title,
+			"/wiki/Main_Page/" + title, "/wiki//" + title, "/wiki/./" + title, "/wiki/%2e/" + title, "/w/index.php/Main_Page/../" + title, "/index.php?title=" + title, "/w/index.php?%74itle=" + title})
 	}
-	questions := []string{
+	kinds = append(kinds, questions([]string{
 		"action=history", "action=raw", "action=info", "action=edit", "action=HISTORY", "action=his%74ory", "%61ction=history", "action%00=history", "action[]=history", "action%5B%5D=history", "action[x]=history",
 		"+action=history", "%20action=history", "action.=history", "action+=history", "action=history%00", "action=%20history", "action=+history", "action=view&action=history", "action=history&action=view", "action=history;x",
 		"x;action=history", "x&amp;action=history", "&action=history", "&&action=history", "action=history#x", "x%26action=history", "x%3Faction=history", "?action=history",
 		"diff=prev", "oldid=1", "oldid=1&x", "OLDID=1", "diff[]=prev", "curid=1", "search=words", "search=words&go=Go", "search[]=words", "fulltext=1", "fulltext=1&search=x", "printable=yes", "redirect=no", "feed=atom",
 		"action=history&feed=atom", "veaction=edit", "action=render", "action=credits", "action=purge", "action=delete", "action=submit", "mobileaction=x", "useskin=cologneblue", "title=Main_Page", "7", "foo", "v=1", "0a1b2c", "s=1&action=history",
-	}
-	for _, q := range questions {
-		for _, before := range []string{
-			"/wiki/Main_Page?", "/w/index.php?title=Main_Page&", "/w/index.php?", "/w/index.php/Main_Page?", "/?", "/w/?", "/wiki/Main_Page%3F", "/w/index.php%3F", "/wiki/?", "/wiki/x.css?", "/w/index.php/x.css?", "//w//index.php?title=Main_Page&",
-			"/w/./index.php?", "/w/load.php/../index.php?", "/w/img_auth.php/../index.php?", "/sitemap/sitemap-x.xml?", "/feed/?", "/robots.txt?", "/w/index.php;x?", "/w/index.php%3bx?",
-		} {
-			targets = append(targets, before+q)
-		}
-	}
+	}, []string{
+		"/wiki/Main_Page?", "/w/index.php?title=Main_Page&", "/w/index.php?", "/w/index.php/Main_Page?", "/?", "/w/?", "/wiki/Main_Page%3F", "/w/index.php%3F", "/wiki/?", "/wiki/x.css?", "/w/index.php/x.css?", "//w//index.php?title=Main_Page&",
+		"/w/./index.php?", "/w/load.php/../index.php?", "/w/img_auth.php/../index.php?", "/sitemap/sitemap-x.xml?", "/feed/?", "/robots.txt?", "/w/index.php;x?", "/w/index.php%3bx?",
+	})...)
 	dear := regexp.MustCompile(`^text/x-wiki|<body class="[^"]*(?:ns-special|action-(?:history|edit|info|raw|delete|purge|submit|credits))|mw-history|diff-ntitle|mw-revision-info|<feed |<rss `)
-	s.spellings("wiki", dear, 50, oneIn(6, targets))
+	s.spellings("wiki", dear, perKind(2, kinds))
 }
 
 // ways are the ways of writing a path so that it still leads there, or seems to.
@@ -111,47 +127,44 @@ func ways(path string) []string {
 	}
 }
 
+// byWay is pages in every way of writing them, with each question: a kind is one of the ways.
+func byWay(pages, questions []string) (kinds [][]string) {
+	for _, page := range pages {
+		for w, path := range ways(page) {
+			if w == len(kinds) {
+				kinds = append(kinds, nil)
+			}
+			for _, q := range questions {
+				kinds[w] = append(kinds[w], path+q)
+			}
+		}
+	}
+	return kinds
+}
+
 // C025 to C028, C030: the same with cgit.
 func TestCgitSpellings(t *testing.T) {
 	t.Parallel()
 	s, _ := openCgit(t, "include = [\"preset:cgit\"]\nmode = \"observe\"\n")
-	var targets []string
-	for _, page := range []string{"/r.git/log", "/r.git/tree/a0", "/r.git/commit", "/r.git/plain/a3", "/r.git/blame/a0", "/pub/log.git/diff", "/r.git/snapshot/r-main.tar.gz", "/r.git/patch", "/r.git/stats", "/r.git/rawdiff", "/pub/log.git/blob"} {
-		for _, w := range ways(page) {
-			for _, q := range []string{"", "?h=main", "?service=git-upload-pack", "?go-get=1", "?v=1"} {
-				targets = append(targets, w+q)
-			}
-		}
-	}
-	for _, q := range []string{
+	kinds := byWay([]string{"/r.git/log", "/r.git/tree/a0", "/r.git/commit", "/r.git/plain/a3", "/r.git/blame/a0", "/pub/log.git/diff", "/r.git/snapshot/r-main.tar.gz", "/r.git/patch", "/r.git/stats", "/r.git/rawdiff", "/pub/log.git/blob"},
+		[]string{"", "?h=main", "?service=git-upload-pack", "?go-get=1", "?v=1"})
+	kinds = append(kinds, questions([]string{
 		"url=r.git/log", "url=r.git/log/", "url=/r.git/log", "url=r.git&p=log", "r=r.git&p=log", "r=r.git;p=log", "p=log&r=r.git", "r=r.git&p=plain&path=a3", "r=r.git&p=tree", "%72=r.git&%70=log", "r=r.git&p=lo%67",
 		"r[]=r.git&p=log", "+r=r.git&p=log", "r=r.git&&p=log", "x&r=r.git&p=log", "R=r.git&P=log", "r=r.git&p=commit&h=main", "url=r.git%2Flog%2F", "url=r.git/atom/a0", "h=main&p=log", "p=diff", "id=HEAD&p=commit", "qt=grep&q=change&p=log", "ofs=1&p=log",
-	} {
-		for _, before := range []string{"/?", "/r.git/?", "/r.git/atom/?", "/cgit.css?", "/r.git/refs/?", "/r.git/about/?", "/robots.txt?", "/x/..//?", "/r.git/info/refs?"} {
-			targets = append(targets, before+q)
-		}
-	}
-	s.spellings("cgit", regexp.MustCompile(`<a class='active'[^>]*>(?:log|tree|commit|diff|stats)</a>|(?m)^(?:diff --git|From [0-9a-f]{40})|^[a-z/-]+(?:; charset=[A-Za-z0-9-]+)?\n(?:\x1f\x8b|a 3\n)`), 150, oneIn(2, targets))
+	}, []string{"/?", "/r.git/?", "/r.git/atom/?", "/cgit.css?", "/r.git/refs/?", "/r.git/about/?", "/robots.txt?", "/x/..//?", "/r.git/info/refs?"})...)
+	s.spellings("cgit", regexp.MustCompile(`<a class='active'[^>]*>(?:log|tree|commit|diff|stats)</a>|(?m)^(?:diff --git|From [0-9a-f]{40})|^[a-z/-]+(?:; charset=[A-Za-z0-9-]+)?\n(?:\x1f\x8b|a 3\n)`), perKind(20, kinds))
 }
 
 // The same with gitweb.
 func TestGitwebSpellings(t *testing.T) {
 	t.Parallel()
 	s := openGitweb(t, "include = [\"preset:gitweb\"]\nmode = \"observe\"\n")
-	var targets []string
-	for _, page := range []string{"/r.git/log", "/r.git/tree/main", "/r.git/commit/main", "/r.git/main:/a3", "/r.git/main", "/r.git/blob_plain/main:/a3", "/pub/log.git/commitdiff/main", "/r.git/snapshot/main.tar.gz", "/r.git/main~1..main"} {
-		for _, w := range ways(page) {
-			targets = append(targets, w, w+"?o=age", w+"?go-get=1")
-		}
-	}
-	for _, q := range []string{
+	kinds := byWay([]string{"/r.git/log", "/r.git/tree/main", "/r.git/commit/main", "/r.git/main:/a3", "/r.git/main", "/r.git/blob_plain/main:/a3", "/pub/log.git/commitdiff/main", "/r.git/snapshot/main.tar.gz", "/r.git/main~1..main"},
+		[]string{"", "?o=age", "?go-get=1"})
+	kinds = append(kinds, questions([]string{
 		"p=r.git;a=log", "p=r.git&a=log", "a=log;p=r.git", "p=r.git;%61=log", "p=r.git;a=%6cog", "%70=r.git;a=log", "p=r.git;a=log;a=summary", "p=r.git;a=summary;a=log", "p=r.git&&a=log", "p=r.git;;a=log", "p=r.git;a=commitdiff;h=main",
 		"p=r.git;h=main", "p=r.git;hb=main;f=a3", "p=r.git;f=a3", "p=r.git;a=blob_plain;f=a3;hb=main", "p=r.git;a=snapshot;h=main;sf=tgz", "p=r.git;a=rss;f=a3", "p=r.git;a=atom;h=main", "p=/r.git;a=log", "p=r.git/;a=log", "p=r.git;+a=log",
 		"p=r.git;A=log", "p=r.git;a=log%0a", "p=r.git;a=+log", "x;p=r.git;a=log", "p=r.git;a=search;s=change", "p=r.git;a=object;h=main", "p=pub/../r.git;a=log", "p=r.git;a=tree;hb=main", "p=r.git;action=log", "p=r.git;order=log;a=shortlog",
-	} {
-		for _, before := range []string{"/?", "/index.cgi?", "/r.git?", "/r.git/?", "/r.git/HEAD?", "/static/x.css?", "/robots.txt?", "/r.git/summary?", "/r.git/heads?"} {
-			targets = append(targets, before+q)
-		}
-	}
-	s.spellings("gitweb", regexp.MustCompile(`<title>[^<]*/(?:log|shortlog|tree|commit|commitdiff|blob|search|history)[^<]*</title>|(?m)^(?:diff --git)|^[a-z/-]+(?:; charset=[A-Za-z0-9-]+)?\n(?:\x1f\x8b|a 3\n)`), 40, oneIn(6, targets))
+	}, []string{"/?", "/index.cgi?", "/r.git?", "/r.git/?", "/r.git/HEAD?", "/static/x.css?", "/robots.txt?", "/r.git/summary?", "/r.git/heads?"})...)
+	s.spellings("gitweb", regexp.MustCompile(`<title>[^<]*/(?:log|shortlog|tree|commit|commitdiff|blob|search|history)[^<]*</title>|(?m)^(?:diff --git)|^[a-z/-]+(?:; charset=[A-Za-z0-9-]+)?\n(?:\x1f\x8b|a 3\n)`), perKind(1, kinds))
 }
