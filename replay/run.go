@@ -38,6 +38,10 @@ type Options struct {
 // enough that those under way lie in the nearer caches of a core.
 const batch = 128
 
+// most is how many requests are read for one batch: those outside of the time asked for are
+// not sent, and progress is to be told meanwhile.
+const most = 64 * batch
+
 // Run replays logs. It uses a second core if there is one: one reads and finds the rules,
 // the other decides and counts. Memory does not grow with the logs.
 func Run(o Options) (*Report, error) {
@@ -97,7 +101,7 @@ func (f *feed) read(full chan<- []request, empty <-chan []request, find *finder,
 	for {
 		requests, n := <-empty, 0
 		var err error
-		for n < batch {
+		for read := 0; n < batch && read < most; read++ {
 			r := &requests[n]
 			if err = next(&r.record); err != nil {
 				break

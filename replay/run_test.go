@@ -293,6 +293,24 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestProgress: it goes on while all that is read is before the time asked for.
+func TestProgress(t *testing.T) {
+	var lines []string
+	for i := range 100_000 {
+		lines = append(lines, line("192.0.2.1", i/1000, "GET /a HTTP/1.1"))
+	}
+	told, most := 0, int64(0)
+	file := write(t, "access.log", lines...)
+	r := run(t, smallPolicy, Options{Logs: []string{file}, Since: "2026-11-30 06:31:39", Progress: func(read int64) {
+		if read > most {
+			told, most = told+1, read
+		}
+	}})
+	if r.Requests != 1000 || told < 10 {
+		t.Errorf("%d requests, and progress was told %d times", r.Requests, told)
+	}
+}
+
 // TestOrder: requests are judged when they came, though nginx logs them when they end.
 func TestOrder(t *testing.T) {
 	lines := []string{
