@@ -48,7 +48,7 @@ func benchEngine(b testing.TB, toml string) *Engine {
 // BenchmarkDecide is one decision with a million keys in the table, under a hundred rules
 // and under preset:forge, whose pages are what its rules are about (src), what none of them
 // but the last is about (issue), and what programs ask for (git). It starts from the raw
-// target; the pass is verified in server's BenchmarkJudge.
+// target; the pass is verified in server's BenchmarkFacts.
 func BenchmarkDecide(b *testing.B) {
 	forge := "include = [\"preset:forge\"]\n[state]\nkeys = 1000000\n"
 	for _, m := range []string{"expensive", "expensive-day", "pages", "pages-hour", "git"} {
