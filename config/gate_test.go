@@ -195,12 +195,14 @@ func TestGateReplacesPresets(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if len(c.Gates) != 1 || c.Gates[0].Unit != Bytes || strings.HasPrefix(c.Gates[0].Pos.File, "preset:") {
+		if len(c.Gates) != 2 || c.Gates[0].Unit != Bytes || strings.HasPrefix(c.Gates[0].Pos.File, "preset:") {
 			t.Errorf("%s: %+v", text, c.Gates)
 		}
 		gated := 0
 		for _, r := range c.Rules {
-			gated += r.Gate
+			if r.Gate == 1 {
+				gated++
+			}
 		}
 		if gated != 6 {
 			t.Errorf("%s: %d of the preset's rules have gate 1, want 6", text, gated)
@@ -211,11 +213,11 @@ func TestGateReplacesPresets(t *testing.T) {
 // The operator's gate stays though no rule names it, for it may be for holds.
 func TestUnusedGates(t *testing.T) {
 	c, err := Parse("stile.toml", []byte("[[gate]]\nname = \"batch\"\nbudget = 2\n"))
-	if err != nil || len(c.Gates) != 2 || c.Gates[0].Name != "batch" || c.Gates[1].Name != "expensive" {
+	if err != nil || len(c.Gates) != 3 || c.Gates[0].Name != "batch" || c.Gates[1].Name != "expensive" || c.Gates[2].Name != "git" {
 		t.Fatalf("%+v %v", c, err)
 	}
 	for _, r := range c.Rules {
-		if r.Gate != 0 && c.Gates[r.Gate-1].Name != "expensive" {
+		if r.Gate == 1 {
 			t.Errorf("rule %q has gate %d", r.Name, r.Gate)
 		}
 	}
