@@ -64,7 +64,8 @@ func (s *Server) lists(cfg *config.Config) *crawler.Lists {
 		s.log.Warn("lists of crawlers' addresses cannot be read", "error", err.Error())
 	}
 	stale := l.Stale()
-	if said := s.crawlers != nil && slices.Equal(s.crawlers.Lists().Stale(), stale); len(stale) > 0 && !said {
+	said := s.crawlers != nil && s.state.Load().cfg.UsesCrawler() && slices.Equal(s.crawlers.Lists().Stale(), stale)
+	if len(stale) > 0 && !said {
 		s.log.Info("lists of crawlers' addresses are old: one of those whose addresses have changed counts as a stranger, unless DNS knows it; stile crawlers update renews them",
 			"days", int(cfg.Crawler.MaxAge.Hours()/24), "crawlers", strings.Join(stale, " "))
 	}

@@ -172,6 +172,38 @@ func TestOldListsAreToldOnce(t *testing.T) {
 	}
 }
 
+// That they are old is told when a reload brings the first rule that asks for them.
+func TestOldListsAreToldWhenTheyCount(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "stile.toml")
+	write := func(rules string) {
+		t.Helper()
+		if err := os.WriteFile(file, fmt.Appendf(nil, "include = []\n[key]\nfile = %q\n[state]\ndir = %q\n%s", filepath.Join(dir, "key"), dir, rules), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	cfg, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2027, 9, 4, 0, 0, 0, 0, time.UTC)
+	var log bytes.Buffer
+	s, err := New(cfg, Options{File: file, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, rules := range []string{"", "[[rule]]\nname = 'a'\ncrawler = 'google'\ndo = 'allow'\n"} {
+		write(rules)
+		if err := s.reload(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "lists of crawlers' addresses are old"); got != want {
+			t.Errorf("told %d times, want %d:\n%s", got, want, log.String())
+		}
+	}
+}
+
 // By default a swarm of strangers stops neither crawlers nor translated pages; and they have
 // limits of their own, for all of them together, too.
 func TestCrawlersBesideASwarm(t *testing.T) {
