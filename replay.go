@@ -52,7 +52,8 @@ merged by time. Lines in the log's zone; nothing is sent anywhere, nothing is ke
 		out.leave()
 		return fail(err)
 	}
-	if err := errors.Join(report.WriteText(os.Stdout), out.write(report)); err != nil {
+	// The page first: when nobody reads the tables any more (| head) this process ends.
+	if err := errors.Join(out.write(report), report.WriteText(os.Stdout)); err != nil {
 		return fail(err)
 	}
 	return 0

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,6 +79,33 @@ func TestReplayCalledWrongly(t *testing.T) {
 	f(1, "is no report: it would be lost", "--html", log, log) // the name of the report was forgotten
 	if b, err := os.ReadFile(log); err != nil || string(b) != combinedLine {
 		t.Errorf("the log is %q, %v", b, err)
+	}
+}
+
+// TestReplayIntoHead: who reads no more than the beginning of the tables has the page all the same.
+func TestReplayIntoHead(t *testing.T) {
+	log, html := filepath.Join(t.TempDir(), "access.log"), filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(log, []byte(combinedLine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close() // as head does when it has its lines
+	cmd := exec.Command(self, "replay", "-c", write(t, ""), "--html", html, log)
+	cmd.Env = append(os.Environ(), "STILE_TEST_RUN=1")
+	cmd.Stdout = w
+	if err := cmd.Run(); err == nil {
+		t.Error("it takes no notice that nobody reads")
+	}
+	w.Close()
+	if b, err := os.ReadFile(html); err != nil || !bytes.HasSuffix(b, []byte("</html>\n")) {
+		t.Errorf("%v; %d bytes", err, len(b))
 	}
 }
 
