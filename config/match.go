@@ -133,8 +133,8 @@ func parsePrefix(s string) (p netip.Prefix, why string) {
 		}
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 	}
-	if network.Translated(p.Addr()) && p.Bits() >= 96 {
-		if p.Bits() == 96 {
+	if network.Translated(p.Addr()) && p.Bits() >= 48 { // 64:ff9b:1::/48 is another
+		if p.Bits() <= 96 {
 			return p, `addresses behind this prefix are read as the IPv4 addresses in them: want those, such as "192.0.2.0/24"`
 		}
 		a := network.Canonical(p.Addr())
