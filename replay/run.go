@@ -10,6 +10,7 @@
 package replay
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -137,11 +138,5 @@ func when(s string, zone *time.Location, unset int64) (int64, error) {
 			return t.UnixNano(), nil
 		}
 	}
-	return 0, &badTime{s}
-}
-
-type badTime struct{ text string }
-
-func (e *badTime) Error() string {
-	return "time \"" + e.text + "\": want one such as 2026-11-30, 2026-11-30T06:37, or 2026-11-30T06:37:00Z"
+	return 0, fmt.Errorf("time %q: want one such as 2026-11-30, 2026-11-30T06:37, or 2026-11-30T06:37:00Z", s)
 }
