@@ -76,6 +76,7 @@ func TestGenericBudgets(t *testing.T) {
 		"assets 1m: 1200 1200 1200 0",
 		"machines 1m: 600 600 600 0",
 		"git-heads 1m: 600 600 600 0",
+		"federation 1m: 600 600 600 3000",
 		"either 1m: 60 120 120 300",
 		"crawlers 1m: 300 600 600 1200",
 		"fetchers 1m: 60 600 600 300",
@@ -107,7 +108,7 @@ func TestGenericBudgets(t *testing.T) {
 			t.Errorf("rule %q: %s", r.Name, r.Do)
 		}
 		classed := slices.ContainsFunc(r.Meters, func(i int) bool {
-			return slices.Contains([]string{"assets", "machines", "git-heads", "either"}, c.Meters[i].Name)
+			return slices.Contains([]string{"assets", "machines", "git-heads", "either", "federation"}, c.Meters[i].Name)
 		})
 		if classed && r.Proof != Never {
 			t.Errorf("rule %q: its clients cannot prove anything, but it may ask for a proof", r.Name)
