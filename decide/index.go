@@ -3,12 +3,12 @@ package decide
 import (
 	"slices"
 
+	"stile/decide/path"
 	"stile/decide/pattern"
 )
 
-// readings is how many readings of a target are searched at most: nginx's and the others
-// (decide/path makes at most eight).
-const readings = 9
+// readings is how many readings of a target there are at most: nginx's and the others.
+const readings = 1 + path.Others
 
 // target is the paths that a request may be about, one for each reading.
 type target struct {

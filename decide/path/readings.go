@@ -77,6 +77,9 @@ func (r *Readings) read(raw, query string) error {
 	return nil
 }
 
+// Others is how many readings of a target there are at most beside nginx's.
+const Others = len(servers)
+
 // readOthers fills r.Alt with the readings that differ from r.Path.
 func (r *Readings) readOthers(raw string, seen trait) {
 	n := 0
