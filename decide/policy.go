@@ -151,13 +151,13 @@ func (p *Policy) find(r *Request) found {
 		b := &p.index[at]
 		sift := b.sift(r, class)
 		var may [readings]uint64
-		any := uint64(0)
+		left := uint64(0)
 		for k := range t.n {
 			may[k] = b.about(&t.words[k]) & sift
-			any |= may[k]
+			left |= may[k]
 		}
-		for ; any != 0; any &= any - 1 {
-			bit := bits.TrailingZeros64(any)
+		for ; left != 0; left &= left - 1 {
+			bit := bits.TrailingZeros64(left)
 			hit := uint(0)
 			for k := range t.n {
 				hit |= uint(may[k]>>bit&1) << k
