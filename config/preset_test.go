@@ -294,7 +294,7 @@ func each(m *Match, e *Expect, p, query string, tell func(bool)) {
 		tell(slices.ContainsFunc(m.Path, func(s string) bool { c, _ := pattern.CompilePath(s); return c.Match(p) }))
 	}
 	if len(m.Query) > 0 {
-		tell(slices.ContainsFunc(m.Query, func(s string) bool { c, _ := pattern.CompileQuery(s); return c.Match(query) }))
+		tell(slices.ContainsFunc(m.Query, func(s string) bool { c, _ := pattern.CompileQueries([]string{s}); return c.Match(query) }))
 	}
 	if len(m.Host) > 0 {
 		tell(slices.ContainsFunc(m.Host, func(s string) bool { c, _ := pattern.CompileHost(s); return c.Match(e.Header["Host"]) }))

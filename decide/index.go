@@ -105,10 +105,10 @@ func (b *block) add(m *matcher, bit uint64) {
 		}
 	}
 	b.method[classOther] |= bit
-	if len(m.queries) == 0 || anyQuery(m.queries, "") {
+	if m.queries.Empty() || m.queries.Match("") {
 		b.bare |= bit
 	}
-	if m.not == nil || !slices.ContainsFunc(m.not.queries, func(q pattern.Query) bool { return q.Present() }) {
+	if m.not == nil || !m.not.queries.Present() {
 		b.asked |= bit
 	}
 	for i := range m.headers {

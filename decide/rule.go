@@ -37,7 +37,7 @@ type matcher struct {
 	methods []string
 	hosts   []pattern.Host
 	paths   pattern.Paths
-	queries []pattern.Query
+	queries pattern.Queries
 	agents  []pattern.Text
 	headers []headerMatcher
 	network *bart.Lite
@@ -62,7 +62,7 @@ func compileMatcher(c *config.Match, words *pattern.Dictionary) (matcher, error)
 	if m.paths, err = pattern.CompilePaths(c.Path, words); err != nil {
 		return m, err
 	}
-	if m.queries, err = compileAll(c.Query, pattern.CompileQuery); err != nil {
+	if m.queries, err = pattern.CompileQueries(c.Query); err != nil {
 		return m, err
 	}
 	if m.agents, err = compileAll(c.Agent, pattern.CompileText); err != nil {
@@ -154,7 +154,7 @@ func (m *matcher) missBeside(r *Request) string {
 	if m.network != nil && !contains(m.network, r.Addr) {
 		return "network"
 	}
-	if len(m.queries) > 0 && !anyQuery(m.queries, r.Query) {
+	if !m.queries.Empty() && !m.queries.Match(r.Query) {
 		return "query"
 	}
 	if len(m.agents) > 0 && !anyText(m.agents, r.Agent) {
@@ -182,7 +182,7 @@ func (m *matcher) anyBeside(r *Request) bool {
 	if len(m.methods) > 0 && slices.Contains(m.methods, r.Method) ||
 		len(m.hosts) > 0 && anyHost(m.hosts, r.Host) ||
 		m.network != nil && contains(m.network, r.Addr) ||
-		len(m.queries) > 0 && anyQuery(m.queries, r.Query) ||
+		m.queries.Match(r.Query) ||
 		len(m.agents) > 0 && anyText(m.agents, r.Agent) {
 		return true
 	}
@@ -195,15 +195,6 @@ func (m *matcher) anyBeside(r *Request) bool {
 }
 
 func anyHost(ps []pattern.Host, s string) bool {
-	for i := range ps {
-		if ps[i].Match(s) {
-			return true
-		}
-	}
-	return false
-}
-
-func anyQuery(ps []pattern.Query, s string) bool {
 	for i := range ps {
 		if ps[i].Match(s) {
 			return true

@@ -29,7 +29,7 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		none(pattern, err, p.Match, "www.Example.org:80", "[::1]:80", "")
 	}
 	for _, pattern := range []string{"a", "a=*b*", "~a=[0-9]"} {
-		p, err := CompileQuery(pattern)
+		p, err := CompileQueries([]string{pattern})
 		none(pattern, err, p.Match, "x=%20+&a=xb;c", "")
 	}
 }

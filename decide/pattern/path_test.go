@@ -379,7 +379,7 @@ func TestHostileTexts(t *testing.T) {
 			took(agent, text, p.Match)
 		}
 		for _, param := range []string{"/=*a*a*a*a*a*a*a*b", "x=*aaaaaaaaaaaaaaaab*c"} {
-			q, err := CompileQuery(param)
+			q, err := CompileQueries([]string{param})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -430,7 +430,7 @@ func BenchmarkHostile(b *testing.B) {
 	f("glob", as+"/aa", p.Match, err)
 	t, err := CompileText("aaaaaaaaaab")
 	f("text", as, t.Match, err)
-	q, err := CompileQuery("a=*aaaaaaaaaab*")
+	q, err := CompileQueries([]string{"a=*aaaaaaaaaab*"})
 	f("query", "a="+as, q.Match, err)
 	r, err := CompilePath("~^/(a|aa)+b*$")
 	f("regex", as+"/", r.Match, err)

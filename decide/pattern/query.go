@@ -17,7 +17,6 @@ import (
 // "~" and "~*" begin regular expressions (see Path) over the query as it was sent.
 type Query struct {
 	name    string   // not empty
-	space   bool     // the name has a space, which may be sent as "+"
 	any     bool     // with any value, or none
 	value   string   // up to the first "*"
 	machine *machine // what follows in the value, nil: nothing
@@ -46,7 +45,7 @@ func CompileQuery(text string) (Query, error) {
 	case strings.Contains(name, "*"):
 		return Query{}, faultf(text, `"*" only in the value; for several names write a list or begin with "~"`)
 	}
-	q := Query{name: name, any: !ok || value == "*", space: strings.Contains(name, " ")}
+	q := Query{name: name, any: !ok || value == "*"}
 	first, behind, starred := strings.Cut(value, "*")
 	q.value = first
 	if starred {
@@ -60,38 +59,11 @@ func CompileQuery(text string) (Query, error) {
 	return q, nil
 }
 
-// Match tells whether a raw query, without its question mark, has such a parameter.
-func (q *Query) Match(s string) bool {
-	if q.re != nil {
-		return q.re.match(s)
-	}
-	if q.name == "" || len(s) < len(q.name) {
-		return false
-	}
-	// Fast path: the name does not occur at all, and is not spelled in another way.
-	if !strings.Contains(s, q.name) && strings.IndexByte(s, '%') < 0 && !q.space {
-		return false
-	}
-	for s != "" {
-		param := s
-		if i := separator(s); i < len(s) {
-			param, s = s[:i], s[i+1:]
-		} else {
-			s = ""
-		}
-		name, value := param, ""
-		if i := strings.IndexByte(param, '='); i >= 0 {
-			name, value = param[:i], param[i+1:]
-		}
-		if end, ok := decodedPrefix(name, q.name); ok && end == len(name) && (q.any || q.globbed(value)) {
-			return true
-		}
-	}
-	return false
+// has tells whether a parameter is one that the pattern allows.
+func (q *Query) has(name, value string) bool {
+	end, ok := decodedPrefix(name, q.name)
+	return ok && end == len(name) && (q.any || q.globbed(value))
 }
-
-// Present tells whether the pattern matches every query but the empty one.
-func (q *Query) Present() bool { return q.re != nil && q.re.re.String() == "(?s)." }
 
 // separator is the position of the first "&" or ";", or len(s).
 func separator(s string) int {

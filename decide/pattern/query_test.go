@@ -8,13 +8,16 @@ import (
 func TestQuery(t *testing.T) {
 	f := func(pattern, query string, want bool) {
 		t.Helper()
-		p, err := CompileQuery(pattern)
+		p, err := CompileQueries([]string{pattern})
 		if err != nil {
 			t.Errorf("CompileQuery: %v", err)
 			return
 		}
 		if got := p.Match(query); got != want {
 			t.Errorf("%q matches %q = %v, want %v", pattern, query, got, want)
+		}
+		if got := listMatches(t, query, pattern, "none", "~^nothing$"); got != want {
+			t.Errorf("a list with %q matches %q = %v, want %v", pattern, query, got, want)
 		}
 	}
 	f("a", "a", true)
@@ -80,10 +83,40 @@ func TestQuery(t *testing.T) {
 	f("~*A=1", "a=1", true)
 }
 
+// listMatches matches a list of patterns.
+func listMatches(t *testing.T, query string, patterns ...string) bool {
+	t.Helper()
+	qs, err := CompileQueries(patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return qs.Match(query)
+}
+
+func TestQueries(t *testing.T) {
+	var none Queries
+	if !none.Empty() || none.Match("") || none.Match("a=1") || none.Present() {
+		t.Error("an empty list is one that matches")
+	}
+	for query, want := range map[string]bool{"": false, "q=1": true, "x=1;%71": true, "s": true, "t=5": false, "t=6": true, "S=1": false, "&&;": false, "=q": false, "zz9": true} {
+		if got := listMatches(t, query, "q", "s", "t=6", "~9$"); got != want {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+	if _, err := CompileQueries([]string{"a", "~("}); err == nil {
+		t.Error("a broken expression is taken")
+	}
+	for text, want := range map[string]bool{"~.": true, "~*.": false, "~..": false, "a": false, "~^.$": false} {
+		if qs, err := CompileQueries([]string{"b", text}); err != nil || qs.Present() != want {
+			t.Errorf("%q says that it matches all queries: %v, want %v (%v)", text, !want, want, err)
+		}
+	}
+}
+
 func TestQueryRefused(t *testing.T) {
 	f := func(pattern, want string) {
 		t.Helper()
-		if _, err := CompileQuery(pattern); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := CompileQueries([]string{pattern}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("CompileQuery(%q): %v; want %q in it", pattern, err, want)
 		}
 	}
@@ -112,7 +145,7 @@ func FuzzQuery(f *testing.F) {
 		return string(b)
 	}
 	f.Fuzz(func(t *testing.T, pattern, query string) {
-		p, err := CompileQuery(pattern)
+		p, err := CompileQueries([]string{pattern})
 		if err != nil || pattern[0] == '~' {
 			return
 		}
@@ -127,6 +160,9 @@ func FuzzQuery(f *testing.F) {
 		}
 		if got := p.Match(query); got != want {
 			t.Fatalf("%q matches %q = %v, want %v", pattern, query, got, want)
+		}
+		if got := listMatches(t, query, "-none-", pattern); got != want && !strings.Contains(query, "none") {
+			t.Fatalf("a list with %q matches %q = %v, want %v", pattern, query, got, want)
 		}
 	})
 }
@@ -155,7 +191,7 @@ func globbed(s, glob string) bool {
 func BenchmarkQuery(b *testing.B) {
 	f := func(name, pattern, s string) {
 		b.Run(name, func(b *testing.B) {
-			p, err := CompileQuery(pattern)
+			p, err := CompileQueries([]string{pattern})
 			if err != nil {
 				b.Fatal(err)
 			}
