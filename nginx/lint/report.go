@@ -83,7 +83,7 @@ func (l *linter) state(srv *scope) string {
 	case len(to) > 0:
 		return "not protected; hands on to " + to[0]
 	}
-	return "not protected; nothing works for strangers here"
+	return "not protected; no program answers here"
 }
 
 // colours of a terminal.
