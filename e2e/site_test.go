@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -186,6 +187,33 @@ func (d *daemon) signal(sig syscall.Signal) {
 	if err := d.cmd.Process.Signal(sig); err != nil {
 		d.t.Fatal(err)
 	}
+	if sig == syscall.SIGSTOP { // until then another processor may still run it
+		for end := time.Now().Add(10 * time.Second); !d.stopped(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				d.t.Fatal("the daemon does not stop")
+			}
+		}
+	}
+}
+
+// stopped tells whether no thread of the daemon runs any more.
+func (d *daemon) stopped() bool {
+	d.t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", d.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		d.t.Fatalf("no threads: %v", err)
+	}
+	for _, name := range threads {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			return false
+		}
+		// pid (name) state …, see proc(5)
+		if end := bytes.LastIndexByte(stat, ')'); end < 0 || !bytes.HasPrefix(stat[end:], []byte(") T")) {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *daemon) output() string {
