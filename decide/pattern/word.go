@@ -90,25 +90,24 @@ const (
 	notASCII          // a byte that is not ASCII
 )
 
-// id is the number of a word, a new one if it is new.
+// id is the number of a word, a new one if it is new. When there are no more numbers it is
+// anyWord: such a pattern is always asked.
 func (d *Dictionary) id(w word) WordID {
+	if w.kind == noWord || d.n == maxWords {
+		return anyWord
+	}
 	at := &d.notASCII
 	switch w.kind {
-	case noWord:
-		return anyWord
 	case first:
 		at = &d.first[w.text[0]|0x20]
 	case segment, suffix:
 		d.suffixes = d.suffixes || w.kind == suffix
-		if 4*int(d.n+1) > len(d.hashes) {
+		if 4*d.Len() > len(d.hashes) {
 			d.grow()
 		}
 		at = d.slot(hashWord(w.text, 0, len(w.text), w.kind))
 	}
 	if *at == 0 {
-		if d.n == maxWords {
-			return anyWord
-		}
 		d.n++
 		*at = d.n
 	}

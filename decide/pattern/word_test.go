@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -47,6 +48,41 @@ func TestWords(t *testing.T) {
 	if all := len(texts) * len(paths); held < all/2 {
 		t.Errorf("words hold back only %d of %d", held, all)
 	}
+}
+
+// More words than there are numbers: the patterns of the others are always asked.
+func TestMoreWordsThanNumbers(t *testing.T) {
+	d := NewDictionary()
+	texts := make([]string, maxWords+1000)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("/s%d", i)
+	}
+	ps, err := CompilePaths(texts, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := len(d.hashes) - countOf(d.hashes, 0); d.Len() != maxWords+1 || used > maxWords {
+		t.Errorf("%d numbers, %d hashes", d.Len(), used)
+	}
+	for _, i := range []int{0, 1000, maxWords - 1, maxWords, maxWords + 999} {
+		path := fmt.Sprintf("/s%d", i)
+		var has Words
+		if d.Find(path, &has); !ps.Match(path, &has) {
+			t.Errorf("%s matches nothing", path)
+		}
+		if d.Find(path+"x", &has); ps.Match(path+"x", &has) {
+			t.Errorf("%sx matches", path)
+		}
+	}
+}
+
+func countOf(list []uint32, x uint32) (n int) {
+	for _, y := range list {
+		if y == x {
+			n++
+		}
+	}
+	return n
 }
 
 func FuzzWords(f *testing.F) {
