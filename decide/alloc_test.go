@@ -38,15 +38,20 @@ func TestLookupsAllocateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Look = look
-		i := byte(0)
-		if n := testing.AllocsPerRun(1000, func() {
-			i++
-			r.ID[0] = i
-			e.Decide(r, start+int64(i))
-		}); n != 0 {
+		if n := allocations(e, r); n != 0 {
 			t.Errorf("%s from %s: %v allocations", agent, addr, n)
 		}
 	}
+}
+
+// allocations are those of a decision, each time of another request.
+func allocations(e *Engine, r *Request) float64 {
+	i := byte(0)
+	return testing.AllocsPerRun(1000, func() {
+		i++
+		r.ID[0] = i
+		e.Decide(r, start+int64(i))
+	})
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {
@@ -58,12 +63,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				i := byte(0)
-				if n := testing.AllocsPerRun(1000, func() {
-					i++
-					r.ID[0] = i
-					e.Decide(r, start+int64(i))
-				}); n != 0 {
+				if n := allocations(e, r); n != 0 {
 					t.Errorf("%s, %s by %.20s: %v allocations", name, target, agent, n)
 				}
 			}

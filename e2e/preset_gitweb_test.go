@@ -60,12 +60,7 @@ func TestPresetGitweb(t *testing.T) {
 
 	v := s.visitorFrom("127.0.0.1", append(firefox[:3:3], "Accept-Encoding: identity")...)
 	v.kept = true
-	has := func(target, want string) {
-		t.Helper()
-		if r := v.get(target); r.Status != 200 || !strings.Contains(r.Body, want) {
-			t.Errorf("%s: %d, without %q: %.200s", target, r.Status, want, r.Body)
-		}
-	}
+	has := v.sees
 	has("/", "pub/log.git")
 	has("/?p=r.git", "change 5")
 	has("/?p=r.git;a=log", "change 0")

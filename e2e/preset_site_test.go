@@ -80,6 +80,14 @@ func openCgit(t *testing.T, rules string) (s *site, repos string) {
 	return s, repos
 }
 
+// sees asks for a page, which must be there, with a text in it.
+func (v *visitor) sees(target, text string) {
+	v.t.Helper()
+	if r := v.get(target); r.Status != 200 || !strings.Contains(r.Body, text) {
+		v.t.Errorf("%s: %d, without %q: %.300s", target, r.Status, text, r.Body)
+	}
+}
+
 // What people look at goes through, and is counted; beyond the limits it is refused, and programs go on.
 func TestPresetCgit(t *testing.T) {
 	t.Parallel()
@@ -87,12 +95,7 @@ func TestPresetCgit(t *testing.T) {
 
 	v := s.visitorFrom("127.0.0.1", append(firefox[:3:3], "Accept-Encoding: identity")...)
 	v.kept = true
-	has := func(target, want string) {
-		t.Helper()
-		if r := v.get(target); r.Status != 200 || !strings.Contains(r.Body, want) {
-			t.Errorf("%s: %d, without %q: %.200s", target, r.Status, want, r.Body)
-		}
-	}
+	has := v.sees
 	has("/", "pub/log.git")
 	has("/cgit.css", "cgit")
 	has("/r.git/", "change 5")
@@ -191,12 +194,7 @@ func TestPresetWiki(t *testing.T) {
 
 	v := s.visitorFrom("127.0.0.1", append(firefox[:3:3], "Accept-Encoding: identity")...)
 	v.kept = true
-	has := func(target, want string) {
-		t.Helper()
-		if r := v.get(target); r.Status != 200 || !strings.Contains(r.Body, want) {
-			t.Errorf("%s: %d, without %q: %.300s", target, r.Status, want, r.Body)
-		}
-	}
+	has := v.sees
 	token := func(kind string) string {
 		t.Helper()
 		var a struct {
